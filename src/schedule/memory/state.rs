@@ -4,9 +4,12 @@
 //! of a claim grows with the leases it gives; besides, it returns and forgets a bounded number of entries.
 
 mod by_hand;
+mod claim;
+mod expiry;
 mod order;
 mod reads;
 mod settings;
+mod settlement;
 
 use super::bodies::HeldBodies;
 use super::ended::EndedEntries;
@@ -18,26 +21,15 @@ use super::unknown_changes::UnknownChanges;
 use super::waiting::Precedence;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lane_health::LaneClass;
 use crate::domain::lease::Expiry;
-use crate::domain::notification::Notification;
-use crate::domain::progress::Progress;
-use crate::domain::state::{End, State};
+use crate::domain::state::State;
 use crate::schedule::memory_budget::MemoryBudget;
-use crate::schedule::{
-    ClaimQuota, Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
-};
+use crate::schedule::{Entry, Lease, Limits, PROMPT_MS, Registered, Restored};
 use by_hand::to_recheck;
-use bytes::Bytes;
 use settings::SettingsProgress;
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// Maximum number of expired leases that one claim returns to their lanes.
-const MOST_RETURNED: usize = 256;
-/// Maximum number of ended entries that one claim forgets.
-const MOST_FORGOTTEN: usize = 256;
 
 /// One entry and its lease.
 #[derive(Debug)]
@@ -45,7 +37,7 @@ struct Job {
     entry: Entry,
     /// The lease in force.
     lease: Option<LeaseInForce>,
-    /// When it is due if that was put off ([`Settlement::Defer`]), in milliseconds since 1970.
+    /// When it is due if that was put off ([`crate::schedule::Settlement::Defer`]), in milliseconds since 1970.
     deferred_ms: Option<i64>,
     /// Its slot in `scan_slots`.
     scan_slot: usize,
@@ -206,131 +198,6 @@ impl MemoryState {
         self.lanes.skipped = skipped;
     }
 
-    pub(super) fn claim(&mut self, mut quota: ClaimQuota, now_ms: i64) -> Claimed {
-        self.return_expired(now_ms);
-        self.forget(now_ms);
-        if self.lacks_settings() {
-            return Claimed {
-                next_due_ms: self.next_expiry_ms(),
-                ..Claimed::default()
-            };
-        }
-        let mut leases = Vec::new();
-        for class in LaneClass::ALL {
-            while quota.for_visit(class) > 0
-                && let Some(visit) = self.lanes.visit(class, quota.for_visit(class), now_ms)
-            {
-                for Timed { key, .. } in &visit.taken {
-                    if self.may_go(key, &visit.taken, now_ms) {
-                        quota.take(class, 1);
-                        let lease = self.lease_for_attempt(key.clone(), now_ms);
-                        leases.push(lease.in_lane(class, visit.lane));
-                    }
-                }
-            }
-        }
-        let is_due = |at_ms: i64| at_ms <= now_ms;
-        let mut used_up = LaneClass::ALL.into_iter();
-        let is_limited = used_up
-            .any(|class| quota.is_used_up(class) && self.lanes.next_ms(class).is_some_and(is_due));
-        Claimed {
-            leases,
-            next_due_ms: self.next_ms_within(quota, now_ms),
-            is_limited,
-        }
-    }
-
-    fn lease_for_attempt(&mut self, key: Key, now_ms: i64) -> Lease {
-        let in_force = LeaseInForce {
-            expiry: self.expiry(now_ms + self.limits.lease_ms),
-            holder: Holder::Attempt,
-            counted: true,
-        };
-        self.give_lease(key, in_force)
-    }
-
-    pub(super) fn settle(&mut self, lease: &Lease, settlement: Settlement, now_ms: i64) -> Settled {
-        let key = &lease.entry.notification.key;
-        let Some(job) = self.jobs.get_mut(key) else {
-            return Settled::Lost;
-        };
-        let in_force = match job.lease {
-            Some(in_force) if in_force.expiry == lease.expiry() => in_force,
-            Some(_) | None => return Settled::Lost,
-        };
-        job.lease = None;
-        let notification = job.entry.notification.clone();
-        self.leases.remove(&Timed {
-            at_ms: lease.expires_ms(),
-            key: notification.key.clone(),
-        });
-        // Before the lease ends, since a lane without entries and leases is not kept.
-        if let Some(outcome) = lease.outcome {
-            let lane = &notification.lane;
-            self.lanes.note_outcome(lane, outcome, now_ms);
-        }
-        if let Some(report) = lease.report {
-            let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
-            let lane = &notification.lane;
-            if let Some(from_ms) = self.lanes.observe(lane, report, leased_ms, now_ms) {
-                self.outages.note(lane, from_ms, now_ms);
-            }
-        }
-        let settled = settlement.clone();
-        match settlement {
-            Settlement::Again(progress) => {
-                let mut lighter = notification.clone();
-                self.budget.remove(&notification);
-                self.bodies.leave_unless_small(&self.budget, &mut lighter);
-                self.budget.add(&lighter);
-                job.entry = Entry::scheduled(lighter, progress);
-                let entry = job.entry.clone();
-                self.add_to_lane(&entry, now_ms);
-            }
-            Settlement::Recheck => {
-                if job.entry.state == State::Scheduled {
-                    job.entry.verify = true;
-                    job.entry.raise_fence = true;
-                }
-                let entry = job.entry.clone();
-                self.return_entry(&entry, now_ms);
-            }
-            Settlement::Release => {
-                let entry = job.entry.clone();
-                self.return_entry(&entry, now_ms);
-            }
-            Settlement::Defer(at_ms) | Settlement::DeferForProxy(at_ms)
-                if job.entry.state == State::Scheduled =>
-            {
-                job.entry.was_put_off = true;
-                job.entry.awaited_proxy = matches!(settled, Settlement::DeferForProxy(_));
-                job.deferred_ms = Some(at_ms);
-                let (precedence, entry) = waiting(job);
-                let lane = &notification.lane;
-                self.lanes.add_waiting(lane, precedence, entry, now_ms);
-            }
-            Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
-                let entry = job.entry.clone();
-                self.return_entry(&entry, now_ms);
-            }
-            Settlement::End {
-                end,
-                progress,
-                ended_ms,
-            } => self.end(key, end, progress, ended_ms),
-        }
-        if in_force.counted {
-            self.lanes.end_lease(&notification.lane, now_ms);
-            if matches!(settled, Settlement::Defer(_) | Settlement::DeferForProxy(_))
-                && in_force.holder == Holder::Attempt
-            {
-                self.lanes.give_back_call(&notification.lane, now_ms);
-            }
-        }
-        self.pass_turn(&notification, &settled, now_ms);
-        Settled::Done
-    }
-
     pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<Expiry> {
         let key = lease.entry.notification.key.clone();
         let in_force = self.jobs.get(&key)?.lease?;
@@ -347,28 +214,6 @@ impl MemoryState {
         };
         self.give_lease(key, LeaseInForce { expiry, ..in_force });
         Some(expiry)
-    }
-
-    /// When there is next something to claim: a lane's turn, or the expiry of a lease.
-    pub(super) fn next_ms(&self) -> Option<i64> {
-        self.next_ms_within(ClaimQuota::of(1), i64::MIN)
-    }
-
-    /// Likewise, without the lanes that are due while the quota for their class is used up.
-    fn next_ms_within(&self, quota: ClaimQuota, now_ms: i64) -> Option<i64> {
-        let turns = LaneClass::ALL.into_iter().filter_map(|class| {
-            let turn_ms = self.lanes.next_ms(class)?;
-            (turn_ms > now_ms || !quota.is_used_up(class)).then_some(turn_ms)
-        });
-        let due_ms = turns.min();
-        [due_ms, self.next_expiry_ms()].into_iter().flatten().min()
-    }
-
-    /// When the next lease expires.
-    fn next_expiry_ms(&self) -> Option<i64> {
-        let expires_ms = self.leases.first().map(|lease| lease.at_ms);
-        let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
-        [expires_ms, reserved_ms].into_iter().flatten().min()
     }
 
     /// Returns an entry to where it was before it was leased.
@@ -418,104 +263,6 @@ impl MemoryState {
         self.leases.insert(Timed { at_ms, key });
         lease
     }
-
-    fn return_expired(&mut self, now_ms: i64) {
-        for _ in 0..MOST_RETURNED {
-            match self.leases.first() {
-                Some(Timed { at_ms, key }) if *at_ms <= now_ms => {
-                    let key = key.clone();
-                    self.return_if_expired(&key, now_ms);
-                }
-                Some(_) | None => break,
-            }
-        }
-        for _ in 0..MOST_RETURNED {
-            match self.reservation_expiries.first() {
-                Some((at_ms, key)) if *at_ms <= now_ms => {
-                    let key = key.clone();
-                    self.return_if_expired(&key, now_ms);
-                }
-                Some(_) | None => return,
-            }
-        }
-    }
-
-    /// Ends the lease on an entry or a key if it has expired.
-    fn return_if_expired(&mut self, key: &Key, now_ms: i64) {
-        let is_over = |in_force: &LeaseInForce| in_force.expiry.at_ms <= now_ms;
-        let Some(job) = self.jobs.get_mut(key) else {
-            if let Some(in_force) = self.reserved.get(key).filter(|in_force| is_over(in_force)) {
-                self.reservation_expiries
-                    .remove(&(in_force.expiry.at_ms, key.clone()));
-                self.reserved.remove(key);
-                self.unknown_changes.add(key.clone(), now_ms);
-            }
-            return;
-        };
-        let Some(in_force) = job.lease.filter(is_over) else {
-            return;
-        };
-        job.lease = None;
-        let at_ms = in_force.expiry.at_ms;
-        if job.entry.state == State::Scheduled {
-            job.entry.verify = true;
-            match in_force.holder {
-                Holder::Change(_) => job.entry.raise_fence = true,
-                Holder::Attempt => {
-                    job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
-                }
-            }
-        }
-        let entry = job.entry.clone();
-        let key = entry.notification.key.clone();
-        self.leases.remove(&Timed { at_ms, key });
-        self.return_entry(&entry, now_ms);
-        if in_force.counted {
-            self.lanes.end_lease(&entry.notification.lane, now_ms);
-        }
-    }
-
-    fn forget(&mut self, now_ms: i64) {
-        for _ in 0..MOST_FORGOTTEN {
-            let Some(key) = self.ended.forget(now_ms) else {
-                return;
-            };
-            if let Some(job) = self.jobs.remove(&key) {
-                self.budget.remove(&job.entry.notification);
-                self.scan_slots.remove(job.scan_slot);
-            }
-        }
-    }
-
-    /// Forgets an ended entry, or remembers it: a dead one with its body, any other without.
-    fn end(&mut self, key: &Key, end: End, progress: Progress, ended_ms: i64) {
-        let Some(mut job) = self.jobs.remove(key) else {
-            return;
-        };
-        self.budget.remove(&job.entry.notification);
-        let Some(remember_ms) = self.limits.remember_ms else {
-            self.scan_slots.remove(job.scan_slot);
-            return;
-        };
-        let mut notification = job.entry.notification;
-        if end.state() == State::Dead {
-            self.ended.park(ended_ms, key.clone());
-        } else {
-            notification = without_body(&notification);
-            let forget_ms = ended_ms.saturating_add(remember_ms);
-            self.ended.expire_at(forget_ms, key.clone());
-        }
-        job.entry = Entry {
-            state: end.state(),
-            cause: end.cause(),
-            ended_ms: Some(ended_ms),
-            ..Entry::scheduled(notification.clone(), progress)
-        };
-        self.budget.add(&notification);
-        let key = notification.key.clone();
-        self.scan_slots[job.scan_slot] = key.clone();
-        self.jobs.insert(key, job);
-    }
 }
 
 /// How an entry that is not leased waits in its lane.
@@ -529,11 +276,4 @@ fn waiting(job: &Job) -> (Precedence, Timed) {
     };
     let key = job.entry.notification.key.clone();
     (precedence, Timed { at_ms, key })
-}
-
-fn without_body(notification: &Notification) -> Arc<Notification> {
-    Arc::new(Notification {
-        body: Bytes::new().into(),
-        ..notification.clone()
-    })
 }
