@@ -3,6 +3,8 @@
 mod default_key;
 mod endpoint;
 mod endpoint_key;
+mod endpoint_patch;
+mod endpoint_text;
 mod jobs;
 mod lanes;
 mod send;
