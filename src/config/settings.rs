@@ -5,18 +5,12 @@
 //! checked by the same rule, and every error must name the flag, the variable or the key of the value. So
 //! clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
-use super::error::ConfigError;
-use super::master_key::MASTER_KEY_FILE;
-use super::secret::SECRET_FILE;
+use super::draft::Draft;
 use super::values::{self, ApiKey, RedisUrl};
-use super::{
-    DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, MasterKeyConfig, ServeConfig, StoresConfig,
-};
-use super::{master_key, secret};
+use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
-use crate::domain::signature::{SecretOrigin, SigningSecret};
-use std::path::PathBuf;
+use crate::domain::signature::SigningSecret;
 use std::time::Duration;
 
 /// How many values a setting takes.
@@ -44,17 +38,6 @@ pub struct Setting {
     pub arity: Arity,
     /// Checks one value and stores it in the draft. The error says what is wrong with the value.
     pub(super) set: fn(&mut Draft, &str) -> Result<(), String>,
-}
-
-/// The settings while they are being read.
-pub(super) struct Draft {
-    config: ServeConfig,
-    signing_secret: Option<SigningSecret>,
-    master_key: Option<MasterKey>,
-    master_key_file: Option<PathBuf>,
-    other_master_key_file: Option<PathBuf>,
-    journal: Option<JournalConfig>,
-    drain_timeout: Option<Duration>,
 }
 
 /// The name of the setting for the settings file. It has a flag and a variable, but no key in the file.
@@ -385,107 +368,5 @@ impl Setting {
             "RINGBACK_{}",
             self.name.replace('-', "_").to_ascii_uppercase()
         )
-    }
-}
-
-impl Draft {
-    pub(super) fn new() -> Self {
-        // `finish` replaces this placeholder by the real secret.
-        let placeholder = SigningSecret::from_random(&[0; 32]);
-        let data_dir = PathBuf::from("./ringback-data");
-        Self {
-            config: ServeConfig::new(&data_dir, placeholder),
-            signing_secret: None,
-            master_key: None,
-            master_key_file: None,
-            other_master_key_file: None,
-            journal: None,
-            drain_timeout: None,
-        }
-    }
-
-    /// The journal that these settings name.
-    pub(super) fn journal(self) -> JournalConfig {
-        let Self {
-            config, journal, ..
-        } = self;
-        journal.unwrap_or_else(|| JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE)))
-    }
-
-    /// The settings of the command that changes the master key. Creates no files.
-    pub(super) fn master_key(mut self) -> Result<MasterKeyConfig, ConfigError> {
-        let given = given_master_key(self.master_key.take(), self.master_key_file.take())?;
-        Ok(MasterKeyConfig {
-            master_key: given,
-            data_dir: self.config.data_dir.clone(),
-            journal: self.journal(),
-        })
-    }
-
-    /// The settings that are needed to open both stores. Creates no files.
-    pub(super) fn stores(self) -> Result<StoresConfig, ConfigError> {
-        let nowhere = self.journal == Some(JournalConfig::None);
-        if nowhere && self.config.schedule.redis.is_none() {
-            return Err(ConfigError::NothingKeeps);
-        }
-        let stores = self.config.stores();
-        Ok(StoresConfig {
-            journal: self.journal(),
-            ..stores
-        })
-    }
-
-    /// Determines the values that depend on several settings. Creates the data directory and the signing
-    /// secret, if they are needed and missing.
-    pub(super) fn finish(self) -> Result<ServeConfig, ConfigError> {
-        let Self {
-            mut config,
-            signing_secret,
-            master_key,
-            master_key_file,
-            other_master_key_file,
-            journal,
-            drain_timeout,
-        } = self;
-        if journal == Some(JournalConfig::None) && config.schedule.redis.is_none() {
-            return Err(ConfigError::NothingKeeps);
-        }
-        config.delivery.drain_timeout =
-            drain_timeout.unwrap_or(config.delivery.timeout + DRAIN_MARGIN);
-        config.journal = match journal {
-            Some(journal) => journal,
-            None => {
-                secret::make_dir(&config.data_dir)?;
-                JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE))
-            }
-        };
-        config.secret_files = [SECRET_FILE, MASTER_KEY_FILE]
-            .map(|name| config.data_dir.join(name))
-            .to_vec();
-        config.secret_files.extend(master_key_file.clone());
-        config.secret_files.extend(other_master_key_file.clone());
-        config.master_key = given_master_key(master_key, master_key_file)?;
-        let other = other_master_key_file.map(|path| master_key::read_named(&path));
-        config.other_master_key = other.transpose()?;
-        (
-            config.delivery.signing_secret,
-            config.delivery.secret_origin,
-        ) = match signing_secret {
-            Some(secret) => (secret, SecretOrigin::Given),
-            None => (secret::read_or_make(&config.data_dir)?, SecretOrigin::Kept),
-        };
-        Ok(config)
-    }
-}
-
-/// The master key that one of the two settings gives.
-fn given_master_key(
-    key: Option<MasterKey>,
-    file: Option<PathBuf>,
-) -> Result<Option<MasterKey>, ConfigError> {
-    match (key, file) {
-        (Some(_), Some(_)) => Err(ConfigError::TwoMasterKeys),
-        (None, Some(path)) => Ok(Some(master_key::read_named(&path)?)),
-        (given, None) => Ok(given),
     }
 }

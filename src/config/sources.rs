@@ -1,8 +1,9 @@
 //! Reads the value of each setting from its flag, else its variable, else the settings file, else its
 //! default.
 
+use super::draft::Draft;
 use super::error::{ConfigError, SettingOrigin};
-use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
+use super::settings::{ALL, Arity, CONFIG, Setting};
 use super::values::quoted;
 use crate::domain::redaction::redacted;
 use std::collections::BTreeMap;
