@@ -34,6 +34,11 @@ pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
+/// A count, in the integer type that SQL takes.
+pub(super) fn count_of(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// The column `cause`. It has causes of dead notifications only; [`superseded`] is the other column.
 pub(super) fn stored_cause(snapshot: &Snapshot) -> Option<Cause> {
     snapshot.cause.filter(|cause| *cause != Cause::Superseded)

@@ -1,32 +1,24 @@
-//! Jobs: keeping them, and the orders and steps that change them.
+//! Jobs: keeping and finding them, and the orders that change them.
 
 use super::PostgresJournal;
-use super::change::change_all;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::job_leases::{DoStep, KeepJob, RetakeJob, TakeJob};
 use super::job_pages::{CountMatches, FindJobPage};
 use super::statements::storable;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::journal::jobs::{
-    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, advance,
-    job_columns, taken_job_columns,
+    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, job_columns,
 };
 use crate::journal::rows::Fields;
-use crate::journal::sql_values::limit_of;
-use crate::journal::{ChangeResult, Cursor, JournalError};
+use crate::journal::sql_values::{count_of, limit_of};
+use crate::journal::{Cursor, JournalError};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
-
-/// Now, in milliseconds since 1970, by the clock of the server.
-macro_rules! now_ms {
-    () => {
-        "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
-    };
-}
 
 #[async_trait]
 impl JournalJobs for PostgresJournal {
@@ -151,10 +143,10 @@ impl PostgresCall for AddJob<'_> {
         .bind(job.state.as_str())
         .bind(job.lane.as_ref().map(|lane| lane.as_str()))
         .bind(job.failed_since_ms)
-        .bind(number(job.counts.matched))
-        .bind(number(job.counts.done))
-        .bind(number(job.counts.skipped))
-        .bind(number(job.counts.failed))
+        .bind(count_of(job.counts.matched))
+        .bind(count_of(job.counts.done))
+        .bind(count_of(job.counts.skipped))
+        .bind(count_of(job.counts.failed))
         .bind(i64::from(job.rate.to_stored()))
         .bind(&*job.actor)
         .bind(storable(&job.reason))
@@ -333,150 +325,4 @@ impl PostgresCall for ObeyOrder<'_> {
         committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(JobOrdered::Done(Box::new(job)))
     }
-}
-
-/// See [`JournalJobs::take_job`]. It may be executed twice: the job that the first one took is free again when that
-/// lease expires.
-struct TakeJob {
-    lease_ms: i64,
-}
-
-#[async_trait]
-impl PostgresCall for TakeJob {
-    type Reply = Option<TakenJob>;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
-        let found = sqlx::query(concat!(
-            "WITH free AS MATERIALIZED (
-                SELECT id FROM jobs
-                WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
-            now_ms!(),
-            "   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
-             )
-             UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
-            now_ms!(),
-            " FROM free WHERE jobs.id = free.id RETURNING ",
-            taken_job_columns!()
-        ))
-        .bind(self.lease_ms)
-        .fetch_optional(connection)
-        .await?;
-        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
-    }
-}
-
-struct KeepJob<'call> {
-    id: &'call JobId,
-    fence: i64,
-    lease_ms: i64,
-}
-
-#[async_trait]
-impl PostgresCall for KeepJob<'_> {
-    type Reply = bool;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
-        let kept = sqlx::query(concat!(
-            "UPDATE jobs SET leased_until_ms = $1 + ",
-            now_ms!(),
-            " WHERE id = $2 AND fence = $3 AND state = 'running'"
-        ))
-        .bind(self.lease_ms)
-        .bind(self.id.as_str())
-        .bind(self.fence)
-        .execute(connection)
-        .await?;
-        Ok(kept.rows_affected() == 1)
-    }
-}
-
-/// See [`JournalJobs::retake_job`]. It waits for a step that is being written, because that has locked the row. If it is
-/// executed twice, the second one finds the job taken, and the job is free again when the lease expires.
-struct RetakeJob<'call> {
-    id: &'call JobId,
-    fence: i64,
-    lease_ms: i64,
-}
-
-#[async_trait]
-impl PostgresCall for RetakeJob<'_> {
-    type Reply = Option<TakenJob>;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
-        let found = sqlx::query(concat!(
-            "UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
-            now_ms!(),
-            " WHERE id = $2 AND fence = $3 AND state = 'running' RETURNING ",
-            taken_job_columns!()
-        ))
-        .bind(self.lease_ms)
-        .bind(self.id.as_str())
-        .bind(self.fence)
-        .fetch_optional(connection)
-        .await?;
-        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
-    }
-}
-
-/// See [`JournalJobs::step_job`]. It is not repeated after its commit was sent.
-struct DoStep<'call> {
-    step: &'call JobStep,
-    instance: &'call Arc<str>,
-}
-
-#[async_trait]
-impl PostgresCall for DoStep<'_> {
-    type Reply = JobStepped;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<JobStepped, PostgresFailure> {
-        let Self { step, instance } = self;
-        let mut transaction = connection.begin().await?;
-        let found = sqlx::query(concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs WHERE id = $1 AND fence = $2 AND state = 'running' FOR UPDATE"
-        ))
-        .bind(step.id.as_str())
-        .bind(step.fence)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let Some(mut job) = found.map(|row| Fields::of(&row).job()).transpose()? else {
-            transaction.rollback().await?;
-            return Ok(JobStepped::JobLost);
-        };
-        let results = change_all(&mut transaction, &step.changes, instance).await?;
-        let is_lost = |result: &ChangeResult| matches!(result, ChangeResult::Fenced(_));
-        if results.iter().any(is_lost) {
-            transaction.rollback().await?;
-            return Ok(JobStepped::NotificationLost);
-        }
-        advance(&mut job, step, &results);
-        sqlx::query(concat!(
-            "UPDATE jobs SET state = $1, matched = $2, done = $3, skipped = $4, failed = $5, problem = $6,
-                             ended_ms = $7, place_ms = coalesce($8, place_ms),
-                             place_row = coalesce($9, place_row), leased_until_ms = $10 + ",
-            now_ms!(),
-            " WHERE id = $11"
-        ))
-        .bind(job.state.as_str())
-        .bind(number(job.counts.matched))
-        .bind(number(job.counts.done))
-        .bind(number(job.counts.skipped))
-        .bind(number(job.counts.failed))
-        .bind(job.problem.as_deref().map(storable))
-        .bind(job.ended_ms)
-        .bind(step.place.map(|place| place.at_ms))
-        .bind(step.place.map(|place| place.row))
-        .bind(step.lease_ms)
-        .bind(step.id.as_str())
-        .execute(&mut *transaction)
-        .await?;
-        let committed = transaction.commit().await;
-        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
-        Ok(JobStepped::Kept(results))
-    }
-}
-
-fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -16,6 +16,7 @@ mod default_keys;
 mod endpoints;
 mod error;
 mod examination;
+mod job_leases;
 mod job_pages;
 mod jobs;
 mod lanes;

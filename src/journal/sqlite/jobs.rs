@@ -1,17 +1,18 @@
-//! Jobs: keeping them, and doing their steps.
+//! Jobs: keeping and finding them, the orders that change them, their leases and steps.
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
+use super::job_pages::{job_matches, job_page};
 use super::writes::change;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::journal::jobs::{
-    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, MOST_SCANNED, TakenJob,
-    advance, job_columns, taken_job_columns, unanswered,
+    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, advance,
+    job_columns, taken_job_columns,
 };
 use crate::journal::rows::Fields;
-use crate::journal::sql_values::limit_of;
+use crate::journal::sql_values::{count_of, limit_of};
 use crate::journal::{ChangeResult, Cursor, JournalError};
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -21,35 +22,6 @@ use std::sync::Arc;
 macro_rules! now_ms {
     () => {
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
-    };
-}
-
-/// The pending notifications that a page reads, oldest registration first.
-macro_rules! pending {
-    () => {
-        "FROM notifications INDEXED BY registered_scheduled
-         WHERE state = 'scheduled' AND (registered_ms, row_id) > (?1, ?2) AND registered_ms <= ?3
-         ORDER BY registered_ms, row_id"
-    };
-}
-
-/// Those of them that a job concerns.
-macro_rules! concerned {
-    ($columns:literal) => {
-        concat!(
-            "SELECT ",
-            $columns,
-            " FROM (SELECT * ",
-            pending!(),
-            " LIMIT ?4) AS n
-              WHERE n.lane = ?5 AND n.next_due_ms > ?6
-                AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)
-                AND (?7 IS NULL OR ifnull((
-                    SELECT t.started_ms >= ?7 AND t.outcome IN ",
-            unanswered!(),
-            "       FROM attempts AS t WHERE t.notification = n.row_id ORDER BY t.row_id DESC LIMIT 1
-                ), FALSE)) "
-        )
     };
 }
 
@@ -169,7 +141,7 @@ impl JournalJobs for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<JobPage, JournalError> {
-        Ok(page(&self.readers, selection, cursor, limit).await?)
+        Ok(job_page(&self.readers, selection, cursor, limit).await?)
     }
 
     async fn job_matches(
@@ -177,7 +149,7 @@ impl JournalJobs for SqliteJournal {
         selection: &JobSelection,
         cursor: Option<Cursor>,
     ) -> Result<(u64, Option<Cursor>), JournalError> {
-        Ok(matches(&self.readers, selection, cursor).await?)
+        Ok(job_matches(&self.readers, selection, cursor).await?)
     }
 }
 
@@ -233,10 +205,10 @@ async fn add(
     .bind(job.state.as_str())
     .bind(job.lane.as_ref().map(|lane| lane.as_str()))
     .bind(job.failed_since_ms)
-    .bind(number(job.counts.matched))
-    .bind(number(job.counts.done))
-    .bind(number(job.counts.skipped))
-    .bind(number(job.counts.failed))
+    .bind(count_of(job.counts.matched))
+    .bind(count_of(job.counts.done))
+    .bind(count_of(job.counts.skipped))
+    .bind(count_of(job.counts.failed))
     .bind(i64::from(job.rate.to_stored()))
     .bind(&*job.actor)
     .bind(&*job.reason)
@@ -374,10 +346,10 @@ async fn do_step(
         " + ? WHERE id = ?"
     ))
     .bind(job.state.as_str())
-    .bind(number(job.counts.matched))
-    .bind(number(job.counts.done))
-    .bind(number(job.counts.skipped))
-    .bind(number(job.counts.failed))
+    .bind(count_of(job.counts.matched))
+    .bind(count_of(job.counts.done))
+    .bind(count_of(job.counts.skipped))
+    .bind(count_of(job.counts.failed))
     .bind(job.problem.as_deref())
     .bind(job.ended_ms)
     .bind(step.place.map(|place| place.at_ms))
@@ -387,82 +359,4 @@ async fn do_step(
     .execute(connection)
     .await?;
     Ok(JobStepped::Kept(results))
-}
-
-async fn page(
-    readers: &SqlitePool,
-    selection: &JobSelection,
-    cursor: Option<Cursor>,
-    limit: usize,
-) -> Result<JobPage, SqliteFailure> {
-    let mut reading = readers.begin().await?;
-    let after = cursor.unwrap_or(BEGINNING);
-    let found = sqlx::query(concat!(
-        concerned!("n.registered_ms, n.row_id, n.topic, n.id"),
-        "ORDER BY n.registered_ms, n.row_id LIMIT ?8"
-    ))
-    .bind(after.at_ms)
-    .bind(after.row)
-    .bind(selection.registered_until_ms)
-    .bind(limit_of(MOST_SCANNED))
-    .bind(selection.lane.as_str())
-    .bind(selection.due_after_ms)
-    .bind(selection.failed_since_ms)
-    .bind(limit_of(limit))
-    .fetch_all(&mut *reading)
-    .await?;
-    let found = Fields::job_keys(&found)?;
-    let scan_end = scan_end(&mut reading, selection, after).await?;
-    Ok(JobPage::of(found, limit, scan_end))
-}
-
-async fn matches(
-    readers: &SqlitePool,
-    selection: &JobSelection,
-    cursor: Option<Cursor>,
-) -> Result<(u64, Option<Cursor>), SqliteFailure> {
-    let mut reading = readers.begin().await?;
-    let after = cursor.unwrap_or(BEGINNING);
-    let many: i64 = sqlx::query_scalar(concerned!("count(*)"))
-        .bind(after.at_ms)
-        .bind(after.row)
-        .bind(selection.registered_until_ms)
-        .bind(limit_of(MOST_SCANNED))
-        .bind(selection.lane.as_str())
-        .bind(selection.due_after_ms)
-        .bind(selection.failed_since_ms)
-        .fetch_one(&mut *reading)
-        .await?;
-    let scan_end = scan_end(&mut reading, selection, after).await?;
-    Ok((many.unsigned_abs(), scan_end))
-}
-
-/// The last row that may be read for a page; `None` if there are no more.
-async fn scan_end(
-    connection: &mut SqliteConnection,
-    selection: &JobSelection,
-    after: Cursor,
-) -> Result<Option<Cursor>, SqliteFailure> {
-    let found: Option<(i64, i64)> = sqlx::query_as(concat!(
-        "SELECT registered_ms, row_id ",
-        pending!(),
-        " LIMIT 1 OFFSET ?4"
-    ))
-    .bind(after.at_ms)
-    .bind(after.row)
-    .bind(selection.registered_until_ms)
-    .bind(limit_of(MOST_SCANNED - 1))
-    .fetch_optional(connection)
-    .await?;
-    Ok(found.map(|(at_ms, row)| Cursor { at_ms, row }))
-}
-
-/// The place before all notifications.
-const BEGINNING: Cursor = Cursor {
-    at_ms: i64::MIN,
-    row: i64::MIN,
-};
-
-fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

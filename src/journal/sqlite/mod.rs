@@ -11,6 +11,7 @@ mod default_keys;
 mod endpoints;
 mod error;
 mod examination;
+mod job_pages;
 mod jobs;
 mod lanes;
 mod list;
