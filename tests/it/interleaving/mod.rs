@@ -19,12 +19,14 @@ mod operations;
 mod ordered;
 mod play;
 mod report;
+mod requested;
 mod run;
 mod stores;
 mod world;
 
-use crate::support::chance::{Chance, fresh_seed};
+use crate::support::chance::Chance;
 use operations::{Before, Operation};
+use report::Found;
 use run::{Trial, Trouble, run};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,23 +37,15 @@ const SHORT: u64 = 3;
 /// Likewise where Redis is killed and started in each of them, which takes longer.
 const SHORT_OF_REDIS: u64 = 1;
 
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name} is no number")),
-    )
-}
-
 async fn all(kind: Kind, whose: Redis, troubles: &[Trouble]) {
     let short = match whose {
         Redis::Shared => SHORT,
         Redis::Own => SHORT_OF_REDIS,
     };
-    let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(short);
-    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
+    let many = requested::runs().unwrap_or(short);
+    let seed = requested::seed();
     let world = Arc::new(World::of(kind, whose).await);
-    let (mut tried, mut wrong, mut number) = (HashSet::new(), Vec::new(), 0);
+    let (mut tried, mut found) = (HashSet::new(), Found::default());
     let mut pairs = 0;
     for (place, one) in Operation::ALL.iter().enumerate() {
         for other in &Operation::ALL[place..] {
@@ -60,35 +54,25 @@ async fn all(kind: Kind, whose: Redis, troubles: &[Trouble]) {
             for before in Before::of(pair) {
                 for trouble in troubles {
                     for _ in 0..many {
-                        number += 1;
+                        found.runs += 1;
                         let trial = Trial {
                             pair,
                             before: *before,
                             trouble: *trouble,
                         };
-                        let chance = Chance::of_one(seed, number);
-                        let id = format!("n{number}");
-                        let (order, found) = run(&world, trial, &id, chance).await;
+                        let chance = Chance::of_one(seed, found.runs);
+                        let id = format!("n{}", found.runs);
+                        let (order, wrong) = run(&world, trial, &id, chance).await;
                         tried.insert((place, format!("{other:?}{before:?}{trouble:?}"), order));
-                        wrong.extend(found);
+                        found.wrong.extend(wrong);
                     }
                 }
             }
         }
     }
-    println!(
-        "{kind:?}, {troubles:?}, seed {seed}: {number} runs of {pairs} pairs, {} different interleavings, \
-         {} wrong",
-        tried.len(),
-        wrong.len()
-    );
-    let shown: Vec<String> = wrong.iter().take(12).cloned().collect();
-    assert!(
-        wrong.is_empty(),
-        "seed {seed}: {} are wrong:\n{}",
-        wrong.len(),
-        shown.join("\n")
-    );
+    let different = tried.len();
+    let with = format!("of {pairs} pairs, {different} different interleavings, {troubles:?}");
+    found.conclude(kind, seed, &with);
 }
 
 const OF_SERVERS: &[Trouble] = &[Trouble::Nothing, Trouble::Death, Trouble::LostReply];

@@ -12,10 +12,10 @@ mod account;
 mod carrier;
 mod run;
 
-use super::number;
 use super::report::{Found, report};
+use super::requested;
 use super::world::{JUDGE, Kind, Redis, World};
-use crate::support::chance::{Chance, fresh_seed};
+use crate::support::chance::Chance;
 use account::Account;
 use carrier::{Carrier, Course, FATES, Fate};
 use ringback::domain::job::JobOrder;
@@ -75,29 +75,18 @@ struct Trial {
     after: usize,
 }
 
-/// The cases to try.
-fn cases() -> &'static [Meanwhile] {
-    match number("RINGBACK_INTERLEAVING_CASE") {
-        Some(place) => {
-            let place = usize::try_from(place).expect("small");
-            MEANWHILE.get(place..=place).expect("there is no such case")
-        }
-        None => MEANWHILE,
-    }
-}
-
 /// Stops the first server before each of its calls. In the short form, before every fifth one, beginning with one that the
 /// seed draws for each case, and one fate is drawn for each stop; in the long form, each of them is tried.
 async fn stop_everywhere(kind: Kind) {
-    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
-    let many = number("RINGBACK_INTERLEAVINGS");
+    let seed = requested::seed();
+    let many = requested::runs();
     // A run takes longer than those of one notification.
     let tries = many.map_or(1, |many| many.div_ceil(FEWER) * FATES.len() as u64);
     let apart = if many.is_none() { APART } else { 1 };
     let world = World::of(kind, Redis::Shared).await;
     let mut reconciler = reconciler(&world);
     let mut found = Found::default();
-    for meanwhile in cases() {
+    for meanwhile in requested::cases(MEANWHILE) {
         let mut drawing = Chance::of_one(seed, found.runs + 1);
         let first = drawing.below(apart as u64) as usize;
         for after in (first..MOST_CALLS).step_by(apart) {

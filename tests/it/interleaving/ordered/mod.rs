@@ -13,10 +13,11 @@ mod cases;
 use super::operations::{Answer, Numbered, Operation, Registered, perform};
 use super::play::{Play, Plot, Policy, TroubleAt, Work};
 use super::report::{Found, report};
+use super::requested;
 use super::run::{Answered, Outcome, Trouble, plot, registered};
 use super::world::{JUDGE, Kind, Redis, World};
-use super::{OF_REDIS, OF_SERVERS, number};
-use crate::support::chance::{Chance, fresh_seed};
+use super::{OF_REDIS, OF_SERVERS};
+use crate::support::chance::Chance;
 use account::settle_accounts;
 use cases::{CASES, Case, Which};
 use std::collections::BTreeMap;
@@ -171,25 +172,14 @@ fn is_answered(deeds: &Deeds, place: (usize, usize)) -> bool {
     answered.is_some_and(|(answer, _)| !matches!(answer, Answer::Failed(_)))
 }
 
-/// The cases to try.
-fn cases() -> &'static [Case] {
-    match number("RINGBACK_INTERLEAVING_CASE") {
-        Some(place) => {
-            let place = usize::try_from(place).expect("small");
-            CASES.get(place..=place).expect("there is no such case")
-        }
-        None => CASES,
-    }
-}
-
 /// Stops each server before each of its calls. In the short form, before every third one, beginning with one that the
 /// seed draws for each case, and one trouble is drawn for each stop; in the long form, each of them is tried.
 async fn stop_everywhere(kind: Kind) {
-    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
-    let many = number("RINGBACK_INTERLEAVINGS");
+    let seed = requested::seed();
+    let many = requested::runs();
     let world = Arc::new(World::of(kind, Redis::Shared).await);
     let mut found = Found::default();
-    for case in cases() {
+    for case in requested::cases(CASES) {
         for server in 0..2 {
             let apart = if many.is_none() { APART } else { 1 };
             let mut drawing = Chance::of_one(seed, found.runs + 1);
@@ -240,11 +230,11 @@ async fn stop_once(
 
 /// Sets Redis back at any of the calls.
 async fn set_redis_back(kind: Kind) {
-    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
-    let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(1);
+    let seed = requested::seed();
+    let many = requested::runs().unwrap_or(1);
     let world = Arc::new(World::of(kind, Redis::Own).await);
     let mut found = Found::default();
-    for case in cases() {
+    for case in requested::cases(CASES) {
         for trouble in OF_REDIS {
             for _ in 0..many {
                 found.runs += 1;
