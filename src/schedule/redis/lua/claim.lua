@@ -26,7 +26,8 @@
 --        number, until when its rate allowed no call, its pauses: four instants, as lanes.lua has them (that of a lane
 --        that is probed ends now), and since when it was ready: see `ready_since`
 -- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry
---        whose lease expired gets flags and the start of that lease, so that the journal is asked before it is sent again.
+--        whose lease expired gets flags and the start of that lease, so that the journal is asked before it is sent
+--        again.
 
 allow_when_full()
 local lost = check_in()
@@ -37,8 +38,8 @@ local kept_for_idle = tonumber(ARGV[14])
 local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) }
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
--- What an entry that has to wait for its order counts at least against the bytes of a claim. It is not given, but it was
--- looked at, and a claim looks at a bounded number of them.
+-- What an entry that has to wait for its order counts at least against the bytes of a claim. It is not given, but it
+-- was looked at, and a claim looks at a bounded number of them.
 local WAITING_BYTES = 65536
 local lacks_settings = false
 -- The lanes to skip; nil if there are none.
@@ -246,8 +247,8 @@ end
 -- Must equal NOTICED_MS of domain/deferral.rs.
 local NOTICED = 100
 
--- When the first of these due entries of a lane was due; nil if none can be read. Those of one priority are in the order
--- of their due times, behind those of which an attempt was requested by hand.
+-- When the first of these due entries of a lane was due; nil if none can be read. Those of one priority are in the
+-- order of their due times, behind those of which an attempt was requested by hand.
 local function earliest_due(envelopes)
   local earliest
   for i = 1, #envelopes do
@@ -291,8 +292,8 @@ local function class_mark(class, health, is_full, ready)
   return string.format('%d %d %d %d %d %d %d', mark, rate_until(health), a, b, c, d, ready)
 end
 
--- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may be
--- sent, and whether others were put back into the lane.
+-- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may
+-- be sent, and whether others were put back into the lane.
 local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local mark = class_mark(class, health, is_full, ready_since(lane, envelopes, is_full))
@@ -408,10 +409,11 @@ local function without_skipped(lanes)
   return others, #lanes - #others
 end
 
--- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn in this millisecond, so behind
--- those that were due before, and behind those that were served in it: the count in `meta`, of which `claim_number` has the last
--- digits, counts the visits. To ask for the last turn of all would cost more than the rest of a visit. Lanes to skip keep
--- their turns, so those that were found are the first of their class, but for those of this millisecond.
+-- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn in this millisecond, so
+-- behind those that were due before, and behind those that were served in it: the count in `meta`, of which
+-- `claim_number` has the last digits, counts the visits. To ask for the last turn of all would cost more than the rest
+-- of a visit. Lanes to skip keep their turns, so those that were found are the first of their class, but for those of
+-- this millisecond.
 local function visit_lanes(claim_number)
   local tail = NOW_US + claim_number % 700 -- and so most turns stay in this millisecond
   local visits = 0

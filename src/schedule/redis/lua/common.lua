@@ -20,10 +20,11 @@
 -- `directory`, a HASH key -> the partition that has the key's lane, is used by directory.lua alone.
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`.
 -- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order
--- within the millisecond. Redis handles whole numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
--- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
---       lane:NAME    key -> due: the entries that wait; moved by their priority, and if an attempt was requested by hand
---                    (`lane_score`)
+-- within the millisecond. Redis handles whole numbers several times as fast as fractions. Two ZSETs of each lane are
+-- not among KEYS, because a claim cannot know them beforehand. They have the same hash tag, so they are in the same
+-- slot:
+--       lane:NAME    key -> due: the entries that wait; moved by their priority, and if an attempt was requested by
+--                    hand (`lane_score`)
 --       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
 --       waits:NAME   entries that wait for another one of their order key: order key, number, key. They are in their
 --                    lane as well, so whatever is lost or left here delays them only
@@ -33,9 +34,9 @@
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
 -- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
--- expiry (for a lane that answers well: its latest; until then its expired leases are found in `leases` alone). Unless the
--- lane is full, held, probing or at its rate, the turn is also no later than its earliest due time. A lease in `leases`
--- whose key is not in jobs reserves that key for a change by hand.
+-- expiry (for a lane that answers well: its latest; until then its expired leases are found in `leases` alone). Unless
+-- the lane is full, held, probing or at its rate, the turn is also no later than its earliest due time. A lease in
+-- `leases` whose key is not in jobs reserves that key for a change by hand.
 --
 -- Redis does not roll a script back when a command in it fails. Two failures are expected.
 -- A full server refuses commands that may take memory, until the script has written something. So each
@@ -184,7 +185,8 @@ local function note_ranked()
   end
 end
 
--- The score in `lane:NAME` of an entry that is due at an instant. A requested attempt that is put off does not go first.
+-- The score in `lane:NAME` of an entry that is due at an instant. A requested attempt that is put off does not go
+-- first.
 local function lane_score(envelope, due)
   local flags, retry_at = string.byte(envelope, FLAGS), struct.unpack('>i8', envelope, RETRY_AT)
   if retry_at ~= 0 and (due <= retry_at or due <= NOW) then due = due - BY_HAND_MS end
@@ -223,8 +225,8 @@ local function order_of(envelope)
     string.byte(envelope, at + 10 + length) == 1
 end
 
--- A lease in `turns:NAME`: its number, which stays the same when it is renewed, a mark, and the key. The mark is ' ', or
--- '!' if another entry of the order key has ended during the lease.
+-- A lease in `turns:NAME`: its number, which stays the same when it is renewed, a mark, and the key. The mark is ' ',
+-- or '!' if another entry of the order key has ended during the lease.
 local function turn_text(expiry, key)
   return string.format('%03d ', tonumber(expiry) % 1000) .. key
 end
@@ -299,8 +301,9 @@ local function check_in()
   end
 end
 
--- The expiry of leases that begin now and last `lease_ms`, as text, and its last three digits as a number. Two scripts give
--- different expiries within one millisecond, unless a thousand scripts run in it or a claim visits a thousand lanes.
+-- The expiry of leases that begin now and last `lease_ms`, as text, and its last three digits as a number. Two scripts
+-- give different expiries within one millisecond, unless a thousand scripts run in it or a claim visits a thousand
+-- lanes.
 local function new_expiry(lease_ms)
   local number = count_up('number') % 1000
   return text_of((NOW + lease_ms) * 1000 + number), number

@@ -1,5 +1,5 @@
--- default_keys_write: writes the record of the default keys (default_keys_read.lua), if it is the one that the caller has
--- read; or puts back one that was lost.
+-- default_keys_write: writes the record of the default keys (default_keys_read.lua), if it is the one that the caller
+-- has read; or puts back one that was lost.
 --
 -- ARGV   6 the number of the record that the caller has read, 0 for none; '' to put one back
 --        7 the number of the record that is put back; else ''

@@ -3,8 +3,8 @@
 -- ARGV   6 since when the data was here when the caller read it, as endpoint_page.lua said
 --        7 the number of the last change that the caller has read
 --        8 maximum number of endpoints in the reply
--- Reply  now, 'lost': everything must be read again; or 'all' | 'more', since when the data is here, then for each, in the
---        order of their changes: name, record
+-- Reply  now, 'lost': everything must be read again; or 'all' | 'more', since when the data is here, then for each, in
+--        the order of their changes: name, record
 
 local most, after = tonumber(ARGV[8]), tonumber(ARGV[7])
 local fields = endpoint_fields(':number', ':since')

@@ -1,5 +1,5 @@
--- endpoint_page: some of the endpoints, removed ones included, while all are read. Writes what is kept beside the records
--- again where it was lost: the index of the changes, and the limits of lanes.
+-- endpoint_page: some of the endpoints, removed ones included, while all are read. Writes what is kept beside the
+-- records again where it was lost: the index of the changes, and the limits of lanes.
 --
 -- ARGV   6 channel that wakes the other instances
 --        7 the cursor of a scan, '0' at first

@@ -8,8 +8,8 @@
 --       11 what to keep beside that
 --       12 maximum number of endpoints here
 --       13 maximum number of removed endpoints that are remembered here
--- Reply  now, writes, then 'done' | 'differs': the record is another | 'full' | 'in_use': something pending waits in its
---        lane, so it is not removed
+-- Reply  now, writes, then 'done' | 'differs': the record is another | 'full' | 'in_use': something pending waits in
+--        its lane, so it is not removed
 -- Keeps  the record and the limits of the lane are changed together. Nothing pending is left without a record, unless
 --        the record is lost: a record is forgotten only while its lane is empty.
 

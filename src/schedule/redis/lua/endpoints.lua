@@ -14,7 +14,8 @@
 
 local ENDPOINTS, CHANGES = ARGV[2] .. 'endpoints', ARGV[2] .. 'endpoint_changes'
 
--- The number of a record's change, whether it was removed ('1' or '0'), the limits and the rest; nil if it is no record.
+-- The number of a record's change, whether it was removed ('1' or '0'), the limits and the rest; nil if it is no
+-- record.
 local function parts_of(record)
   return string.match(record, '^(%d+) ([01]) (%d* %d*) (.*)$')
 end

@@ -2,8 +2,8 @@
 -- script.
 --
 -- The state of a lane is one field of `health`, and follows the rules of domain/lane_health.rs. A lane
--- without a state has never been called, or not for long and has no entries. The state is only an optimization: if it is
--- lost, the lane begins as an unknown one.
+-- without a state has never been called, or not for long and has no entries. The state is only an optimization: if it
+-- is lost, the lane begins as an unknown one.
 --
 -- The score of a lane in `lanes` is its turn (in microseconds), moved by its class: the lanes of one class
 -- are those with scores from CLASS_US * class to the next multiple. Classes: -2 idle, -1 busy, 0 doubtful,
@@ -37,9 +37,9 @@ local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8I4i8', 64
 -- probed from and until, in ms; 0 for never.
 local PAUSES_FORMAT, PAUSES_BYTES = '>i8i8i8i8', 32
 
--- Where a state as an array has its items: the same order as in the field. An array costs a tenth of a table with names.
--- Besides these, a state has by name: `pauses`; `cap`, `held`, `interval` and `tolerance` from the settings of its lane; and
--- `is_changed`. What is nil is not there, false or the default.
+-- Where a state as an array has its items: the same order as in the field. An array costs a tenth of a table with
+-- names. Besides these, a state has by name: `pauses`; `cap`, `held`, `interval` and `tolerance` from the settings of
+-- its lane; and `is_changed`. What is nil is not there, false or the default.
 local ALLOWED, FAILURES, PROVEN, ANSWER, WAIT, AT, SINCE, USED, ARRIVAL, OUTCOME, OUTCOME_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 -- The state of a lane from its field in `health`.
@@ -133,8 +133,8 @@ local function state_of(lane, field)
   return health
 end
 
--- The start of the field of a lane that answers well and may have as many leases as any, as most do: up to AT. To compare
--- that costs a tenth of reading the field.
+-- The start of the field of a lane that answers well and may have as many leases as any, as most do: up to AT. To
+-- compare that costs a tenth of reading the field.
 local STEADY = struct.pack('>I4I4I4I4I4i8', CAP, 0, 1, 0, 0, 0)
 -- The state of every such lane, as far as its turn depends on it. Not to be changed.
 local STEADY_STATE = { CAP, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -222,8 +222,8 @@ local function observe(health, report, leased_ms)
   end
 end
 
--- Notes that an outage of a lane has ended, for outages.lua. It began at `from`, or when one began that was noted before
--- and that no server has dealt with.
+-- Notes that an outage of a lane has ended, for outages.lua. It began at `from`, or when one began that was noted
+-- before and that no server has dealt with.
 local function note_outage(lane, from)
   local outages = ARGV[2] .. 'outages'
   local noted = call_on_lane('HGET', outages, lane)
@@ -259,8 +259,8 @@ local function range_of(class, until_us)
   return CLASS_FROM[class], '(' .. text_of(class * CLASS_US + until_us)
 end
 
--- When the first entry of a lane is due, whatever its priority; nil if none waits. The second result is the first score.
--- To count the entries is cheap; to ask for a score costs Redis as much as five other commands.
+-- When the first entry of a lane is due, whatever its priority; nil if none waits. The second result is the first
+-- score. To count the entries is cheap; to ask for a score costs Redis as much as five other commands.
 local function first_due(lane)
   if call_on_lane('ZCARD', LANE .. lane) == 0 then return nil end
   local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
@@ -275,25 +275,26 @@ local function first_due(lane)
   return due, score
 end
 
--- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds; or nil.
+-- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds;
+-- or nil.
 local placed_us
 
--- The scores to be written by `write_turns`, each with its lane behind it, the earliest turn of them in microseconds, and
--- the lanes to be removed.
+-- The scores to be written by `write_turns`, each with its lane behind it, the earliest turn of them in microseconds,
+-- and the lanes to be removed.
 local planned, planned_us, removed = {}, nil, {}
 
 -- Plans which score a lane gets in `lanes` after its entries, leases or state changed; `write_turns` writes it. So a
 -- script plans a lane once, and reads nothing from `lanes` between that and the writing. A lane whose turn has come
--- keeps its turn, unless it was served. Any other gets its earliest due time, but
--- at least `floor` (in microseconds), and not before its next probe and its next call; or the earliest expiry of its leases,
--- if that is earlier or the lane is full.
--- A turn that has come and is a whole millisecond says since when the lane could be served: before that, nothing was due
--- in it for which it had a free lease. If that is not so, the floor is no whole millisecond (`floor_after`, and in a claim).
--- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
+-- keeps its turn, unless it was served. Any other gets its earliest due time, but at least `floor` (in microseconds),
+-- and not before its next probe and its next call; or the earliest expiry of its leases, if that is earlier or the lane
+-- is full.
+-- A turn that has come and is a whole millisecond says since when the lane could be served: before that, nothing was
+-- due in it for which it had a free lease. If that is not so, the floor is no whole millisecond (`floor_after`, and in
+-- a claim). `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
 -- `score` is the one that it has now (false: none; nil: not known). `health`, `lease_count` (the number of its
--- leases), `expires` (the expiry that counts) and `due` (when its first entry is due; any instant before now, if one is due) may
--- be nil if not known. The results are the start of the scores of its class, and its turn (nil if it has nothing), unless the
--- lane keeps its score.
+-- leases), `expires` (the expiry that counts) and `due` (when its first entry is due; any instant before now, if one is
+-- due) may be nil if not known. The results are the start of the scores of its class, and its turn (nil if it has
+-- nothing), unless the lane keeps its score.
 local function plan_turn(lane, floor, how, score, health, lease_count, expires, due)
   health = health or state_of(lane, health_fields({ lane })[1])
   local moved
@@ -362,7 +363,8 @@ local function place_lane(lane, floor, how, health, lease_count)
   write_turns()
 end
 
--- The floor of the turn of a lane of which so many leases have ended now, and so many are left. `limit` is that of before.
+-- The floor of the turn of a lane of which so many leases have ended now, and so many are left. `limit` is that of
+-- before.
 local function floor_after(ended, lease_count, limit)
   return ended > 0 and lease_count + ended >= limit and NOW_US or NOW_US + 1
 end

@@ -1,6 +1,6 @@
 -- order: after a lease on an entry with a place in an order was settled: ends its turn, and makes the next entry of its
--- order key due. If this is not called, the next one is due when the lease would have expired, or when it is to be asked
--- again whether a lower number has ended.
+-- order key due. If this is not called, the next one is due when the lease would have expired, or when it is to be
+-- asked again whether a lower number has ended.
 --
 -- ARGV   6 channel that wakes the other instances
 --        7 lane
@@ -13,8 +13,8 @@
 --          'wait': the entry waits; if lower numbers wait as well, the lowest is next
 --          'yield': the entry waits; if higher numbers wait as well, the highest is next
 -- Reply  now, writes
--- Keeps  what waits is in its lane all the time, so losing the set of those that wait delays them only. One that is made
---        due stays in the set until it is leased, so that higher numbers of a strict order need not ask meanwhile.
+-- Keeps  what waits is in its lane all the time, so losing the set of those that wait delays them only. One that is
+--        made due stays in the set until it is leased, so that higher numbers of a strict order need not ask meanwhile.
 
 allow_when_full()
 local lost = check_in()

@@ -14,9 +14,9 @@
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it.
---                  With the lane, it lacked a key to sign it, or waits for another one of its order, or its proxy failed:
---                  then the bytes are what the entry has in the place of its cause. Then it is marked with that, and the
---                  rate of the lane gets the call back, which was not made
+--                  With the lane, it lacked a key to sign it, or waits for another one of its order, or its proxy
+--                  failed: then the bytes are what the entry has in the place of its cause. Then it is marked with
+--                  that, and the rate of the lane gets the call back, which was not made
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
@@ -156,8 +156,8 @@ local function take_in(lane, field, settlements)
   return health, limit
 end
 
--- Whether these settlements say nothing new of a lane with this field: it is steady, and the calls brought the same answer
--- as the last one, quickly.
+-- Whether these settlements say nothing new of a lane with this field: it is steady, and the calls brought the same
+-- answer as the last one, quickly.
 local function is_as_before(field, settlements)
   if not is_steady(field) then return false end
   local used, _, outcome = struct.unpack('>i8i8I4', field, 37)
@@ -169,9 +169,9 @@ local function is_as_before(field, settlements)
   return true
 end
 
--- Whether a lane in this state keeps its score, because these settlements put nothing back into it, others of its leases
--- are left, and it was not full: then it has the same class, and has nothing to do earlier than before. `lease_count` is
--- the number of leases that are left.
+-- Whether a lane in this state keeps its score, because these settlements put nothing back into it, others of its
+-- leases are left, and it was not full: then it has the same class, and has nothing to do earlier than before.
+-- `lease_count` is the number of leases that are left.
 local function keeps_turn(health, lease_count, settlements)
   if health ~= STEADY_STATE or lease_count == 0 or lease_count + #settlements >= CAP then return false end
   for _, i in ipairs(settlements) do

@@ -8,8 +8,8 @@
 --        4 the generation that it loads
 --        5 maximum number of lanes to remove
 -- Reply  'lost': another instance has taken over | 'more' | 'done'
--- Keeps  the settings of lanes stay. Every lane with entries is in `lanes`. If a lane was lost from there, what is left of it is found
---        when a claim visits that lane again. A late call, after loading has begun, removes nothing.
+-- Keeps  the settings of lanes stay. Every lane with entries is in `lanes`. If a lane was lost from there, what is left
+--        of it is found when a claim visits that lane again. A late call, after loading has begun, removes nothing.
 
 local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, REBUILD =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[11]
