@@ -333,7 +333,9 @@ fn links_between_the_documents_lead_somewhere() {
         "docs/CONTRIBUTING.md",
         "docs/ARCHITECTURE.md",
         "docs/configuration.md",
+        "docs/endpoints.md",
         "docs/merchants.md",
+        "docs/order.md",
         "docs/support.md",
     ] {
         let text = read(document);
