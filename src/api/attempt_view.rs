@@ -15,8 +15,8 @@ pub struct AttemptView<'a> {
     due_at: String,
     started_at: String,
     duration_ms: i64,
-    /// For how long it was deferred because its lane or the servers had reached a limit, and the chief reason; `null` if
-    /// it was not.
+    /// For how long it was deferred because its lane or the servers had reached a limit, and the reason for most of that
+    /// time; `null` if it was not.
     deferred_ms: Option<i64>,
     deferred_by: Option<&'static str>,
     outcome: &'static str,
@@ -35,7 +35,7 @@ pub struct AttemptView<'a> {
     phases: Option<PhasesView>,
     /// The version of the endpoint whose settings the call used.
     endpoint_version: Option<u32>,
-    /// The ids of the keys of the endpoint that signed the call; `default` is the secret of the server.
+    /// The ids of the keys that signed the call. Those that begin with `default` are default keys.
     key_ids: Option<&'a [Box<str>]>,
     /// What the receiver asked for with `Retry-After` of a 429 or 503: a duration, an instant, or `unusable`. The
     /// reason says what that changed.

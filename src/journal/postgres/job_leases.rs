@@ -80,7 +80,8 @@ impl PostgresCall for KeepJob<'_> {
 }
 
 /// See [`crate::journal::JournalJobs::retake_job`]. It waits for a step that is being written, because that has locked
-/// the row. If it is executed twice, the second one finds the job taken, and the job is free again when the lease expires.
+/// the row. If it is executed twice, the second one finds the job taken, and the job is free again when the lease
+/// expires.
 pub(super) struct RetakeJob<'call> {
     pub(super) id: &'call JobId,
     pub(super) fence: i64,
