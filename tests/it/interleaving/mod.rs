@@ -18,6 +18,7 @@ mod merchant;
 mod operations;
 mod ordered;
 mod play;
+mod plot;
 mod report;
 mod requested;
 mod run;

@@ -2,7 +2,8 @@
 
 use super::account::{Told, check, until_ended};
 use super::operations::{Answer, Before, Operation, Registered, perform};
-use super::play::{Play, Plot, Policy, TroubleAt, Work};
+use super::play::Play;
+use super::plot::{Plot, Policy, TroubleAt, Work};
 use super::world::{JUDGE, Most, World};
 use crate::support::chance::Chance;
 use std::collections::HashMap;

@@ -11,7 +11,8 @@ mod account;
 mod cases;
 
 use super::operations::{Answer, Numbered, Operation, Registered, perform};
-use super::play::{Play, Plot, Policy, TroubleAt, Work};
+use super::play::Play;
+use super::plot::{Plot, Policy, TroubleAt, Work};
 use super::report::{Found, report};
 use super::requested;
 use super::run::{Answered, Outcome, Trouble, plot, registered};
