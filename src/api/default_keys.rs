@@ -2,8 +2,8 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::body::read_optional_json;
-use crate::api::key_document::{self, AddedKeyView, KeyView};
+use crate::api::key_document::{AddedKeyView, KeyView};
+use crate::api::key_requests::{answer_added, read_key_to_add};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::NoQuery;
 use crate::api::view::json;
@@ -12,8 +12,8 @@ use crate::domain::timestamp::display_ms;
 use crate::service::ServiceError;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -111,34 +111,14 @@ pub async fn add(
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
-    let mut share = api.request_memory.share();
-    let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
-    let text = text.as_ref().map_or("{}", |text| text.as_str());
-    let asked = key_document::parse(text).map_err(Problem::invalid)?;
+    let asked = read_key_to_add(&api, request).await?;
     let added = api.service.add_default_key(asked, &actor).await;
     let added = added.map_err(Problem::of_service)?;
-    let secret = added.secret.as_ref().map(|secret| secret.as_str());
-    let status = if added.is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
     let view = AddedDefaultKeyView {
-        key: AddedKeyView::of(&added.key, secret),
+        key: AddedKeyView::of(&added),
         warning: SHARED,
     };
-    let mut response = json(status, &view);
-    let location = format!("/v1/default-keys/{}", added.key.id);
-    let headers = response.headers_mut();
-    if added.is_new
-        && let Ok(location) = HeaderValue::from_str(&location)
-    {
-        headers.insert(header::LOCATION, location);
-    }
-    // No proxy or client may keep the secret.
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(answer_added(&view, &added, "/v1/default-keys"))
 }
 
 /// `GET /v1/default-keys/{id}`: one default key, without its secret.

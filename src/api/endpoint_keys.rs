@@ -2,9 +2,9 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::body::read_optional_json;
 use crate::api::endpoints::EndpointPath;
-use crate::api::key_document::{self, AddedKeyView, KeyView};
+use crate::api::key_document::{AddedKeyView, KeyView};
+use crate::api::key_requests::{answer_added, read_key_to_add};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::NoQuery;
 use crate::api::view::json;
@@ -13,8 +13,8 @@ use crate::domain::endpoint_keys::BadKeyChange;
 use crate::service::ServiceError;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode, header};
 use std::sync::Arc;
 
 /// The name of an endpoint and the id of a key, from the path. If they are not valid, the answer is 404, because
@@ -47,30 +47,11 @@ pub async fn add(
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
-    let mut share = api.request_memory.share();
-    let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
-    let text = text.as_ref().map_or("{}", |text| text.as_str());
-    let asked = key_document::parse(text).map_err(Problem::invalid)?;
+    let asked = read_key_to_add(&api, request).await?;
     let added = api.service.add_signing_key(&name, asked, &actor).await;
     let added = added.map_err(Problem::of_service)?;
-    let secret = added.secret.as_ref().map(|secret| secret.as_str());
-    let status = if added.is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    let mut response = json(status, &AddedKeyView::of(&added.key, secret));
-    let location = format!("/v1/endpoints/{name}/keys/{}", added.key.id);
-    let headers = response.headers_mut();
-    if added.is_new
-        && let Ok(location) = HeaderValue::from_str(&location)
-    {
-        headers.insert(header::LOCATION, location);
-    }
-    // No proxy or client may keep the secret.
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    let keys = format!("/v1/endpoints/{name}/keys");
+    Ok(answer_added(&AddedKeyView::of(&added), &added, &keys))
 }
 
 /// `GET /v1/endpoints/{name}/keys/{id}`: one signing key, without its secret.

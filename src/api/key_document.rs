@@ -9,7 +9,7 @@ use crate::domain::endpoint_keys::{
 };
 use crate::domain::signing_key::{KeyKind, SigningKey};
 use crate::domain::timestamp::display_ms;
-use crate::service::KeyToAdd;
+use crate::service::{AddedKey, KeyToAdd};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -61,10 +61,10 @@ impl KeyView<'_> {
 impl<'a> AddedKeyView<'a> {
     /// The view of a key, with its secret if it was made just now.
     #[must_use]
-    pub fn of(key: &'a EndpointKey, secret: Option<&'a str>) -> Self {
+    pub fn of(added: &'a AddedKey) -> Self {
         Self {
-            key: KeyView::of(key),
-            secret,
+            key: KeyView::of(&added.key),
+            secret: added.secret.as_ref().map(|secret| secret.as_str()),
         }
     }
 }

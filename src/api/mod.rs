@@ -28,6 +28,7 @@ pub mod health;
 pub mod job_view;
 pub mod jobs;
 pub mod key_document;
+mod key_requests;
 pub mod ladder;
 pub mod lanes;
 mod merge_patch;

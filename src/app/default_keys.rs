@@ -4,7 +4,9 @@
 use super::stores::ServerStores;
 use crate::config::ServeConfig;
 use crate::endpoints::default_key_store::{DefaultKeyStore, DefaultKeysInSchedule};
-use crate::endpoints::default_keys::{DefaultKeyring, DefaultKeysError, ServerSecret};
+use crate::endpoints::default_keys::DefaultKeyring;
+use crate::endpoints::first_default_key::DefaultKeysError;
+use crate::endpoints::server_secret::ServerSecret;
 use crate::journal::Journal;
 use crate::keyring::Keyring;
 use anyhow::Context as _;

@@ -103,27 +103,24 @@ pub async fn change(
 
 /// The present master key, and whether it is that of the data directory.
 fn old_master_key(config: &MasterKeyConfig) -> anyhow::Result<(MasterKey, bool)> {
-    if config.journal == JournalConfig::None {
-        return Err(WrongSetting::new(NO_JOURNAL).into());
-    }
-    if let Some(given) = &config.master_key {
-        return Ok((given.clone(), false));
-    }
-    let text = match &config.journal {
-        JournalConfig::Sqlite(path) if !path.exists() => {
+    let text = match (&config.journal, &config.master_key) {
+        (JournalConfig::None, _) => NO_JOURNAL.to_string(),
+        (JournalConfig::Sqlite(_) | JournalConfig::Postgres(_), Some(given)) => {
+            return Ok((given.clone(), false));
+        }
+        (JournalConfig::Sqlite(path), None) if !path.exists() => {
             format!("--journal: there is no file {}", path.display())
         }
-        JournalConfig::Sqlite(_) => match read_master_key(&config.data_dir)? {
+        (JournalConfig::Sqlite(_), None) => match read_master_key(&config.data_dir)? {
             Some(kept) => return Ok((kept, true)),
             None => {
                 let path = config.data_dir.join(MASTER_KEY_FILE);
                 format!("--data-dir: there is no file {}", path.display())
             }
         },
-        JournalConfig::Postgres(_) => {
+        (JournalConfig::Postgres(_), None) => {
             "--master-key-file: give the present master key of the servers".to_string()
         }
-        JournalConfig::None => NO_JOURNAL.to_string(),
     };
     Err(WrongSetting::new(&text).into())
 }

@@ -11,8 +11,12 @@
 
 pub mod default_key_store;
 pub mod default_keys;
+mod default_keys_at_start;
 mod default_keys_in_schedule;
+pub mod first_default_key;
 mod in_schedule;
+mod known_default_keys;
+pub mod server_secret;
 pub mod store;
 
 use crate::domain::endpoint::{Endpoint, EndpointName};

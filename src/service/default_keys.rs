@@ -9,7 +9,7 @@ use super::{AddedKey, KeyToAdd, Service, ServiceError};
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use crate::domain::endpoint_keys::EndpointKey;
 use crate::endpoints::default_key_store::DefaultKeyStore;
-use crate::endpoints::default_keys::DefaultKeysError;
+use crate::endpoints::first_default_key::DefaultKeysError;
 use crate::endpoints::store::EndpointStoreError;
 use crate::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged};
 use crate::keyring::Sealed;

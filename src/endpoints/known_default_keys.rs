@@ -1,0 +1,215 @@
+//! The default keys as a server has read them last, opened: what it signs with, or why it signs nothing.
+
+use super::server_secret::ServerSecret;
+use crate::domain::default_keys::DefaultKeys;
+use crate::domain::endpoint_keys;
+use crate::domain::signers::{DefaultSigner, DefaultSigners};
+use crate::keyring::{Keyring, UnusableKey, no_key_signs};
+use std::sync::Arc;
+
+/// See the documentation of the module. The default has none, and signs nothing.
+#[derive(Debug, Default)]
+pub(super) struct KnownDefaultKeys {
+    /// As the store has them.
+    keys: DefaultKeys,
+    signers: Option<Arc<DefaultSigners>>,
+    trouble: Option<DefaultKeyTrouble>,
+    /// Whether it was logged that the store has lost them.
+    is_loss_logged: bool,
+}
+
+/// Why the default keys sign nothing here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum DefaultKeyTrouble {
+    /// The other servers sign with another secret, of this fingerprint.
+    OtherSecret(String),
+    /// One of them cannot be opened.
+    Unusable(UnusableKey),
+    /// One of them cannot be read.
+    Unreadable(UnusableKey),
+    /// The store has them, and none can be read.
+    AllUnreadable(String),
+}
+
+impl KnownDefaultKeys {
+    /// Those of a server that signs with its own secret.
+    pub(super) fn of_server(own: &ServerSecret) -> Self {
+        Self {
+            signers: Some(own.signers(endpoint_keys::DEFAULT_SECRET)),
+            ..Self::default()
+        }
+    }
+
+    /// Opens the default keys that a store has. Those that sign no more need not be usable.
+    pub(super) fn open(
+        keys: DefaultKeys,
+        own: Option<&ServerSecret>,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Self {
+        let signing = keys.kept().filter(|kept| kept.key.signs_at(now_ms));
+        let opened: Result<Vec<DefaultSigner>, UnusableKey> = signing
+            .map(|kept| {
+                Ok(DefaultSigner {
+                    id: kept.key.id.as_str().into(),
+                    key: keyring.open_default(&kept.key)?,
+                    signs_until_ms: kept.key.signs_until_ms,
+                })
+            })
+            .collect();
+        let unreadable = (keys.unreadable().iter()).find(|unreadable| unreadable.signs_at(now_ms));
+        let (signers, trouble) = match (unreadable, opened) {
+            (Some(unreadable), _) => {
+                let unusable = UnusableKey {
+                    key_id: unreadable.id.clone(),
+                    why: unreadable.why.clone(),
+                };
+                (None, Some(DefaultKeyTrouble::Unreadable(unusable)))
+            }
+            (None, Ok(opened)) => (Some(Arc::new(DefaultSigners::of(opened))), None),
+            (None, Err(unusable)) => match own_alone(own, &keys) {
+                Some(own) => (Some(own), None),
+                None => (None, Some(DefaultKeyTrouble::Unusable(unusable))),
+            },
+        };
+        Self {
+            keys,
+            signers,
+            trouble,
+            is_loss_logged: false,
+        }
+    }
+
+    /// As the store has them; none if this server signs with its own secret.
+    pub(super) fn keys(&self) -> &DefaultKeys {
+        &self.keys
+    }
+
+    /// Whether these keys are known, and sign.
+    pub(super) fn are(&self, keys: &DefaultKeys) -> bool {
+        self.keys == *keys && self.trouble.is_none()
+    }
+
+    /// What signs.
+    ///
+    /// # Errors
+    /// [`UnusableKey`] if they cannot sign here.
+    pub(super) fn signers(&self) -> Result<Arc<DefaultSigners>, UnusableKey> {
+        match (&self.trouble, &self.signers) {
+            (Some(trouble), _) => Err(trouble.unusable()),
+            (None, Some(signers)) => Ok(signers.clone()),
+            (None, None) => Err(no_key_signs()),
+        }
+    }
+
+    /// What a person should know if they sign nothing here, as a sentence.
+    pub(super) fn warning(&self) -> Option<String> {
+        Some(match self.trouble.as_ref()? {
+            DefaultKeyTrouble::OtherSecret(fingerprint) => format!(
+                "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this \
+                 server sends nothing that it would sign with its own; start it with their --signing-secret"
+            ),
+            DefaultKeyTrouble::Unreadable(UnusableKey { key_id, why }) => format!(
+                "this server cannot read the default key {key_id} ({why}), so it sends nothing that the default keys would \
+                 sign; update this server if another version wrote the key; else add another default key and remove this one"
+            ),
+            DefaultKeyTrouble::AllUnreadable(why) => format!(
+                "this server cannot read the default keys ({why}), so it sends nothing that they would sign"
+            ),
+            DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => format!(
+                "this server cannot open the default key {key_id} ({why}), so it sends nothing that the default keys would \
+                 sign; start it with the master key of the other servers"
+            ),
+        })
+    }
+
+    /// Replaces these with those that were read just now, and logs what that changes.
+    pub(super) fn replace(&mut self, next: Self) {
+        match (&next.trouble, &self.trouble) {
+            (Some(trouble), known) if known.as_ref() != Some(trouble) => {
+                let UnusableKey { key_id, why } = trouble.unusable();
+                tracing::error!(
+                    key = key_id,
+                    why,
+                    "a default key cannot be used, so this server sends nothing that the default keys would sign; \
+                     if it cannot be opened, give this server the master key of the others and start it again; if it cannot \
+                     be read, update this server, or add another default key and remove this one"
+                );
+            }
+            (Some(_), _) => {}
+            (None, _) if self.keys.is_empty() => {}
+            (None, _) => tracing::info!(
+                default_keys = next.keys.ids(),
+                "the default keys have changed; calls from now on are signed with these"
+            ),
+        }
+        *self = next;
+    }
+
+    /// Notes that the store has them and cannot read any. What was read before may be a key that was removed.
+    pub(super) fn note_unreadable(&mut self, why: String) {
+        self.trouble = Some(DefaultKeyTrouble::AllUnreadable(why));
+    }
+
+    /// Notes that the store has lost them. They stay in use.
+    pub(super) fn note_loss(&mut self) {
+        if matches!(self.trouble, Some(DefaultKeyTrouble::AllUnreadable(_))) {
+            self.trouble = None;
+        }
+        if !std::mem::replace(&mut self.is_loss_logged, true) {
+            tracing::error!(
+                "the journal has lost its default keys, as if it was restored from an old backup; those that were read last \
+                 stay in use until this server is started again; then the journal gets the --signing-secret of that server"
+            );
+        }
+    }
+
+    /// Notes the fingerprint of the secret with which the servers sign that have no default keys, and of `own`.
+    pub(super) fn note_secret(&mut self, own: &str, remembered: String) {
+        let trouble = (remembered != own).then_some(DefaultKeyTrouble::OtherSecret(remembered));
+        if self.trouble == trouble {
+            return;
+        }
+        match &trouble {
+            Some(trouble) => tracing::error!(
+                own,
+                why = trouble.unusable().why,
+                "the servers of this journal sign with another default secret than this one (own and other: \
+                 fingerprints), so this server sends nothing that it would sign with its own; give it the \
+                 --signing-secret of the others and start it again"
+            ),
+            None => tracing::info!(
+                own,
+                "the default secret of this server is that of the others again, so it signs again"
+            ),
+        }
+        self.trouble = trouble;
+    }
+}
+
+impl DefaultKeyTrouble {
+    fn unusable(&self) -> UnusableKey {
+        match self {
+            Self::OtherSecret(fingerprint) => UnusableKey {
+                key_id: endpoint_keys::DEFAULT_SECRET.to_string(),
+                why: format!(
+                    "the servers of this journal sign with another default secret (fingerprint {fingerprint})"
+                ),
+            },
+            Self::Unusable(unusable) | Self::Unreadable(unusable) => unusable.clone(),
+            Self::AllUnreadable(why) => UnusableKey {
+                key_id: endpoint_keys::DEFAULT_SECRET.to_string(),
+                why: format!("the default keys cannot be read: {why}"),
+            },
+        }
+    }
+}
+
+/// The secret of this server, if it is the only default key: a server without the master key can sign with that.
+fn own_alone(own: Option<&ServerSecret>, keys: &DefaultKeys) -> Option<Arc<DefaultSigners>> {
+    let mut kept = keys.kept();
+    let (Some(own), Some(only), None) = (own, kept.next(), kept.next()) else {
+        return None;
+    };
+    (only.fingerprint == own.secret.fingerprint()).then(|| own.signers(&only.key.id))
+}
