@@ -4,7 +4,6 @@
 //! another implementation under the contract, write its store and one more `contract!` line.
 
 mod changing;
-mod default_keys;
 mod endpoints;
 mod forgotten_orders;
 mod jobs;
@@ -193,9 +192,6 @@ macro_rules! contract {
             endpoints::changes_made_at_once_get_different_numbers,
             endpoints::keys_are_kept_until_they_are_replaced,
             endpoints::the_first_keys_decide_the_master_key,
-            default_keys::the_first_default_key_is_given_once,
-            default_keys::default_keys_rotate_and_survive,
-            default_keys::default_keys_have_the_master_key_of_the_journal,
             resealing::all_secrets_are_encrypted_again_in_one_transaction,
             resealing::more_endpoints_than_a_page_are_encrypted_again,
             resealing::what_neither_master_key_opens_stays_as_it_is,

@@ -4,27 +4,25 @@ use super::on_journaled_stores;
 use crate::support::merchant::{Call, Merchant};
 use crate::support::postgres::connect;
 use crate::support::process::Process;
-use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, secret};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, secret};
+use crate::support::signing::{
+    DEFAULT_KEYS, GIVEN, add, added, beside, listed, other, with_master_key,
+};
 use crate::support::within;
 use reqwest::Method;
 use ringback::app::App;
 use ringback::clock::ManualClock;
-use ringback::config::{JournalConfig, ServeConfig};
-use ringback::domain::master_key::MasterKey;
+use ringback::config::JournalConfig;
 use ringback::domain::signature::{SecretOrigin, SigningSecret};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use tempfile::TempDir;
 use tokio::process::Command;
-use zeroize::Zeroizing;
 
 on_journaled_stores!(
     a_rotation_signs_with_both_until_the_overlap_ends,
     a_secret_that_the_journal_does_not_have_is_refused,
 );
 
-const KEYS: &str = "/v1/default-keys";
-const GIVEN: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const KEPT: &str = "kept:default-secret";
 
 /// What the journal remembers.
@@ -89,46 +87,6 @@ async fn a_server_with_another_default_secret_than_the_others_sends_nothing() {
     server.stop().await;
 }
 
-fn other(byte: u8) -> SigningSecret {
-    SigningSecret::from_random(&[byte; 32])
-}
-
-/// A configuration with a master key where one has to be given. Elsewhere the server makes one.
-fn with_master_key(stores: Stores) -> (ServeConfig, TempDir) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut config = config(dir.path(), stores);
-    if stores == Stores::Postgres {
-        config.master_key = master_key(7);
-    }
-    (config, dir)
-}
-
-fn master_key(byte: u8) -> Option<MasterKey> {
-    Some(MasterKey::from_random(Zeroizing::new([byte; 32])))
-}
-
-fn is_signed_by(call: &Call, secret: &SigningSecret) -> bool {
-    let timestamp = call.header("Webhook-Timestamp");
-    let now_s = timestamp.parse().expect("a number");
-    let (id, signature) = (call.header("Webhook-Id"), call.header("Webhook-Signature"));
-    (secret.verify(id, timestamp, signature, &call.body, now_s)).is_ok()
-}
-
-/// The ids of the default keys.
-async fn listed(server: &Server) -> Vec<String> {
-    let (status, list) = server.call(Method::GET, KEYS, None).await;
-    assert_eq!(status, 200, "{list}");
-    let warning = list["warning"].as_str().expect("a text");
-    assert!(warning.contains("forge"), "{warning}");
-    let items = list["items"].as_array().expect("a list");
-    let id = |item: &Value| item["id"].as_str().expect("an id").to_string();
-    items.iter().map(id).collect()
-}
-
-async fn add(server: &Server, body: Value) -> (u16, Value) {
-    server.call(Method::POST, KEYS, Some(body)).await
-}
-
 /// Sends one and checks which of these secrets sign it, and which ids its attempt shows.
 async fn check(
     server: &Server,
@@ -142,10 +100,10 @@ async fn check(
     let signatures = call.header("Webhook-Signature").split(' ').count();
     assert_eq!(signatures, signers.len(), "{id}");
     for (_, secret) in signers {
-        assert!(is_signed_by(&call, secret), "{id}");
+        assert!(call.is_signed_by(secret), "{id}");
     }
     for secret in others {
-        assert!(!is_signed_by(&call, secret), "{id}");
+        assert!(!call.is_signed_by(secret), "{id}");
     }
     let view = server.until_state(id, "delivered").await;
     let ids: Vec<&str> = signers.iter().map(|(id, _)| *id).collect();
@@ -164,12 +122,12 @@ async fn a_rotation_signs_with_both_until_the_overlap_ends(stores: Stores) {
     let before = [(first.as_str(), &old)];
     check(&server, &mut merchant, "before", &before, &[&given]).await;
 
-    let (status, added) = add(&server, json!({ "secret": GIVEN, "overlap": "1h" })).await;
-    assert_eq!(status, 201, "{added}");
-    assert!(!added.to_string().contains("C2FV"), "{added}");
-    let second = added["id"].as_str().expect("an id").to_string();
+    let (status, new) = add(&server, json!({ "secret": GIVEN, "overlap": "1h" })).await;
+    assert_eq!(status, 201, "{new}");
+    assert!(!new.to_string().contains("C2FV"), "{new}");
+    let second = new["id"].as_str().expect("an id").to_string();
     let (status, same) = add(&server, json!({ "secret": GIVEN })).await;
-    assert_eq!((status, &same["id"]), (200, &added["id"]), "{same}");
+    assert_eq!((status, &same["id"]), (200, &new["id"]), "{same}");
     let both = [(second.as_str(), &given), (first.as_str(), &old)];
     check(&server, &mut merchant, "both", &both, &[]).await;
     let own = json!({ "secret": old.expose() });
@@ -184,20 +142,16 @@ async fn a_rotation_signs_with_both_until_the_overlap_ends(stores: Stores) {
     let after = [(second.as_str(), &given)];
     check(&server, &mut merchant, "after", &after, &[&old]).await;
 
-    let (status, added) = add(&server, json!({ "overlap": "1h" })).await;
-    assert_eq!(status, 201, "{added}");
-    let made = added["secret"].as_str().expect("made here");
-    let made = SigningSecret::parse(made).expect("a secret");
-    let third = added["id"].as_str().expect("an id").to_string();
+    let (third, made) = added(&server, "1h").await;
     assert_eq!(listed(&server).await, [third.as_str(), second.as_str()]);
     for (id, expected) in [(&third, 409), (&second, 204), (&second, 404), (first, 404)] {
-        let path = format!("{KEYS}/{id}");
+        let path = format!("{DEFAULT_KEYS}/{id}");
         let (status, problem) = server.call(Method::DELETE, &path, None).await;
         assert_eq!(status, expected, "{problem}");
     }
-    let path = format!("{KEYS}/{third}");
+    let path = format!("{DEFAULT_KEYS}/{third}");
     let (status, shown) = server.call(Method::GET, &path, None).await;
-    assert_eq!((status, &shown["id"]), (200, &added["id"]));
+    assert_eq!((status, &shown["id"]), (200, &json!(third)));
     assert!(shown.get("secret").is_none(), "{shown}");
     let server = server.restart().await;
     let last = [(third.as_str(), &made)];
@@ -241,15 +195,18 @@ async fn a_secret_that_the_journal_does_not_have_is_refused(stores: Stores) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_at_once_sign_alike() {
+    check_that_three_started_at_once_sign_alike(Stores::Postgres).await;
+}
+
+/// Each has a secret of its own in its data directory, and finds no default key when it starts.
+pub async fn check_that_three_started_at_once_sign_alike(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let (config, _dir) = with_master_key(Stores::Postgres);
-    let dirs = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
-    let starting = dirs.iter().zip(50..).map(|(dir, byte)| {
-        let mut own = config.clone();
-        own.data_dir = dir.path().to_path_buf();
+    let (config, _dir) = with_master_key(stores);
+    let starting = [50, 51, 52].map(|byte| {
+        let (mut own, dir) = beside(&config);
         own.delivery.signing_secret = other(byte);
         own.delivery.secret_origin = SecretOrigin::Kept;
-        Server::open(own, None, None)
+        Server::open(own, None, Some(dir))
     });
     let servers = futures_util::future::join_all(starting).await;
     let keys = listed(&servers[0]).await;
@@ -261,7 +218,7 @@ async fn servers_that_start_at_once_sign_alike() {
             .register(registration(&number.to_string(), &merchant))
             .await;
         let call = merchant.call().await;
-        let by = (50..53).find(|byte| is_signed_by(&call, &other(*byte)));
+        let by = (50..53).find(|byte| call.is_signed_by(&other(*byte)));
         assert!(by.is_some(), "by one of theirs");
         assert_eq!(*signer.get_or_insert(by), by, "always the same");
     }
@@ -276,11 +233,8 @@ async fn while_the_default_key_rotates_two_servers_sign_what_verifies() {
     let mut merchant = Merchant::start().await;
     let (config, dir) = with_master_key(Stores::Postgres);
     let one = Server::open(config.clone(), None, Some(dir)).await;
-    let mut beside = config;
-    let other_dir = tempfile::tempdir().expect("a directory");
-    beside.data_dir = other_dir.path().to_path_buf();
-    beside.delivery.user_agent = "the-other".to_string();
-    let two = Server::open(beside, None, None).await;
+    let (other, other_dir) = beside(&config);
+    let two = Server::open(other, None, Some(other_dir)).await;
     let first = listed(&one).await.remove(0);
     let send = async |round: &str, merchant: &Merchant| {
         for number in 0..EACH {
@@ -288,8 +242,7 @@ async fn while_the_default_key_rotates_two_servers_sign_what_verifies() {
             let server = if number % 2 == 0 { &one } else { &two };
             server.register(asked).await;
             if number == EACH / 2 && round.starts_with("rotate") {
-                let (status, added) = add(server, json!({ "overlap": "1h" })).await;
-                assert_eq!(status, 201, "{added}");
+                added(server, "1h").await;
             }
         }
     };
@@ -300,35 +253,29 @@ async fn while_the_default_key_rotates_two_servers_sign_what_verifies() {
         for _ in 0..EACH {
             let call = merchant.call().await;
             senders[usize::from(is_by_two(&call))] += 1;
-            assert!(
-                is_signed_by(&call, &secret()),
-                "during the overlap: {round}"
-            );
+            assert!(call.is_signed_by(&secret()), "during the overlap: {round}");
         }
     }
     assert!(senders.iter().all(|sent| *sent > 0), "{senders:?}");
     // Both learn of the last one. Then the first is removed, and a receiver that has changed over accepts every call.
-    let (status, added) = add(&two, json!({ "overlap": "1h" })).await;
-    assert_eq!(status, 201, "{added}");
-    let newest = SigningSecret::parse(added["secret"].as_str().expect("made here"));
-    let newest = newest.expect("a secret");
+    let (_, newest) = added(&two, "1h").await;
     let mut knows = [false, false];
     for round in 0.. {
         send(&format!("learn-{round}"), &merchant).await;
         for _ in 0..EACH {
             let call = merchant.call().await;
-            knows[usize::from(is_by_two(&call))] |= is_signed_by(&call, &newest);
+            knows[usize::from(is_by_two(&call))] |= call.is_signed_by(&newest);
         }
         if knows == [true, true] {
             break;
         }
     }
-    let path = format!("{KEYS}/{first}");
+    let path = format!("{DEFAULT_KEYS}/{first}");
     let (status, problem) = one.call(Method::DELETE, &path, None).await;
     assert_eq!(status, 204, "{problem}");
     send("removed", &merchant).await;
     for _ in 0..EACH {
-        assert!(is_signed_by(&merchant.call().await, &newest));
+        assert!(merchant.call().await.is_signed_by(&newest));
     }
     one.stop().await;
     two.stop().await;
@@ -352,20 +299,18 @@ async fn a_server_without_the_master_key_signs_with_the_only_key_until_another_o
     .await;
     let (status, problem) = add(&without, json!({})).await;
     assert_eq!(status, 409, "{problem}");
-    let mut beside = without.config().clone();
-    let other_dir = tempfile::tempdir().expect("a directory");
-    beside.data_dir = other_dir.path().to_path_buf();
-    beside.master_key = master;
-    let with = Server::open(beside, None, None).await;
+    let (mut other, _other_dir) = beside(without.config());
+    other.master_key = master;
+    let with = Server::open(other, None, None).await;
     let keys = listed(&with).await;
     with.register(registration("a", &merchant)).await;
-    assert!(is_signed_by(&merchant.call().await, &secret()));
+    assert!(merchant.call().await.is_signed_by(&secret()));
     with.until_state("a", "delivered").await;
     let config = with.config().clone();
     with.stop().await;
     // This one has learnt of the key in the meantime, and has its secret.
     without.register(registration("b", &merchant)).await;
-    assert!(is_signed_by(&merchant.call().await, &secret()));
+    assert!(merchant.call().await.is_signed_by(&secret()));
     without.until_state("b", "delivered").await;
 
     let with = Server::open(config, None, None).await;
@@ -389,8 +334,8 @@ async fn a_server_without_the_master_key_signs_with_the_only_key_until_another_o
         let asked = registration(&format!("n{number}"), &merchant);
         without.register(asked).await;
         let call = merchant.call().await;
-        assert!(is_signed_by(&call, &given), "{number}");
-        assert!(!is_signed_by(&call, &secret()), "{number}");
+        assert!(call.is_signed_by(&given), "{number}");
+        assert!(!call.is_signed_by(&secret()), "{number}");
     }
     assert_ne!(listed(&with).await, keys);
     with.stop().await;

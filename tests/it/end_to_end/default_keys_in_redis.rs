@@ -1,32 +1,22 @@
 //! Default keys without a journal: two servers on one Redis sign alike, through rotations, restarts, losses of Redis and a
 //! change of the master key.
 
-use crate::support::merchant::{Call, Merchant};
+use super::default_keys::check_that_three_started_at_once_sign_alike;
+use crate::support::merchant::Merchant;
 use crate::support::redis::{connect, fresh_database};
 use crate::support::ringback::{Server, Stores, config, registration, secret};
+use crate::support::signing::{
+    DEFAULT_KEYS, GIVEN, add, added, beside, listed, master_key, other, with_master_key,
+};
 use crate::support::within;
 use reqwest::Method;
 use ringback::app::App;
 use ringback::app::default_keys::WrongSetting;
 use ringback::config::ServeConfig;
-use ringback::domain::master_key::MasterKey;
 use ringback::domain::signature::{SecretOrigin, SigningSecret};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::process::Stdio;
-use tempfile::TempDir;
 use tokio::process::Command;
-use zeroize::Zeroizing;
-
-const KEYS: &str = "/v1/default-keys";
-const GIVEN: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-
-fn master_key(byte: u8) -> Option<MasterKey> {
-    Some(MasterKey::from_random(Zeroizing::new([byte; 32])))
-}
-
-fn other(byte: u8) -> SigningSecret {
-    SigningSecret::from_random(&[byte; 32])
-}
 
 /// Two servers without a journal, and a merchant.
 struct Pair {
@@ -36,26 +26,9 @@ struct Pair {
     sent: usize,
 }
 
-/// A configuration on a Redis of its own, with a master key.
-fn configured() -> (ServeConfig, TempDir) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut config = config(dir.path(), Stores::RedisOnly);
-    config.master_key = master_key(7);
-    (config, dir)
-}
-
-/// The same stores, for a server that is called `the-other` and keeps its files elsewhere.
-fn beside(config: &ServeConfig) -> (ServeConfig, TempDir) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut beside = config.clone();
-    beside.data_dir = dir.path().to_path_buf();
-    beside.delivery.user_agent = "the-other".to_string();
-    (beside, dir)
-}
-
 impl Pair {
     async fn start() -> Self {
-        let (config, dir) = configured();
+        let (config, dir) = with_master_key(Stores::RedisOnly);
         let (other, other_dir) = beside(&config);
         Self {
             one: Server::open(config, None, Some(dir)).await,
@@ -76,8 +49,8 @@ impl Pair {
                 server.register(asked).await;
                 let call = self.merchant.call().await;
                 let signatures = call.header("Webhook-Signature").split(' ').count();
-                let is_by = by.iter().all(|secret| is_signed_by(&call, secret));
-                let is_by_no_other = none.iter().all(|secret| !is_signed_by(&call, secret));
+                let is_by = by.iter().all(|secret| call.is_signed_by(secret));
+                let is_by_no_other = none.iter().all(|secret| !call.is_signed_by(secret));
                 let sender = usize::from(call.header("User-Agent") == "the-other");
                 signs[sender] = is_by && is_by_no_other && signatures == by.len();
             }
@@ -89,33 +62,6 @@ impl Pair {
         self.one.stop().await;
         self.two.stop().await;
     }
-}
-
-fn is_signed_by(call: &Call, secret: &SigningSecret) -> bool {
-    let timestamp = call.header("Webhook-Timestamp");
-    let now_s = timestamp.parse().expect("a number");
-    let (id, signature) = (call.header("Webhook-Id"), call.header("Webhook-Signature"));
-    (secret.verify(id, timestamp, signature, &call.body, now_s)).is_ok()
-}
-
-async fn listed(server: &Server) -> Vec<String> {
-    let (status, list) = server.call(Method::GET, KEYS, None).await;
-    assert_eq!(status, 200, "{list}");
-    let items = list["items"].as_array().expect("a list");
-    let id = |item: &Value| item["id"].as_str().expect("an id").to_string();
-    items.iter().map(id).collect()
-}
-
-async fn add(server: &Server, body: Value) -> (u16, Value) {
-    server.call(Method::POST, KEYS, Some(body)).await
-}
-
-async fn added(server: &Server, overlap: &str) -> (String, SigningSecret) {
-    let (status, added) = add(server, json!({ "overlap": overlap })).await;
-    assert_eq!(status, 201, "{added}");
-    let made = added["secret"].as_str().expect("made here");
-    let id = added["id"].as_str().expect("an id").to_string();
-    (id, SigningSecret::parse(made).expect("a secret"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,26 +96,19 @@ async fn a_rotation_is_seen_by_both_servers_and_survives_a_restart() {
     let (status, problem) = add(&pair.one, json!({ "secret": old.expose() })).await;
     assert_eq!(status, 409, "{problem}");
     for (id, expected) in [(&second, 409), (&first, 204), (&first, 404)] {
-        let path = format!("{KEYS}/{id}");
+        let path = format!("{DEFAULT_KEYS}/{id}");
         let (status, problem) = pair.one.call(Method::DELETE, &path, None).await;
         assert_eq!(status, expected, "{problem}");
     }
     pair.until_signed(&[&new], &[&old]).await;
 
     // All servers stop. One is still given the secret that was replaced.
-    let Pair {
-        one,
-        two,
-        merchant,
-        sent,
-    } = pair;
-    let (config, dir) = (two.config().clone(), two.stop_and_keep().await);
-    let one = one.restart_as(|config| config.delivery.secret_origin = SecretOrigin::Given);
+    let (config, dir) = (pair.two.config().clone(), pair.two.stop_and_keep().await);
+    let given = |config: &mut ServeConfig| config.delivery.secret_origin = SecretOrigin::Given;
     let mut pair = Pair {
-        one: one.await,
+        one: pair.one.restart_as(given).await,
         two: Server::open(config, None, dir).await,
-        merchant,
-        sent,
+        ..pair
     };
     assert_eq!(listed(&pair.two).await, [second.as_str()]);
     pair.until_signed(&[&new], &[&old]).await;
@@ -188,7 +127,7 @@ async fn a_rotation_is_seen_by_both_servers_and_survives_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_with_another_secret_or_another_master_key_ends_at_its_start() {
-    let (config, dir) = configured();
+    let (config, dir) = with_master_key(Stores::RedisOnly);
     let server = Server::open(config.clone(), None, Some(dir)).await;
     let keys = listed(&server).await;
     let started = async |change: &dyn Fn(&mut ServeConfig)| {
@@ -267,31 +206,7 @@ async fn the_program_ends_with_status_2_if_redis_has_other_default_keys() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_at_once_without_a_journal_sign_alike() {
-    let mut merchant = Merchant::start().await;
-    let (config, _dir) = configured();
-    let others = [50, 51, 52].map(|byte| {
-        let (mut own, dir) = beside(&config);
-        own.delivery.signing_secret = other(byte);
-        own.delivery.secret_origin = SecretOrigin::Kept;
-        (own, dir)
-    });
-    let starting = others.map(|(own, dir)| Server::open(own, None, Some(dir)));
-    let servers = futures_util::future::join_all(starting).await;
-    let keys = listed(&servers[0]).await;
-    assert_eq!(keys.len(), 1);
-    let mut signer = None;
-    for (number, server) in servers.iter().enumerate() {
-        assert_eq!(listed(server).await, keys);
-        let asked = registration(&number.to_string(), &merchant);
-        server.register(asked).await;
-        let call = merchant.call().await;
-        let by = (50..53).find(|byte| is_signed_by(&call, &other(*byte)));
-        assert!(by.is_some(), "by one of theirs");
-        assert_eq!(*signer.get_or_insert(by), by, "always the same");
-    }
-    for server in servers {
-        server.stop().await;
-    }
+    check_that_three_started_at_once_sign_alike(Stores::RedisOnly).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -330,45 +245,28 @@ async fn the_master_key_is_changed_one_server_after_the_other() {
     let pair = Pair::start().await;
     let (_, new) = added(&pair.one, "0s").await;
     let keys = listed(&pair.one).await;
-    let Pair {
-        one,
-        two,
-        merchant,
-        sent,
-    } = pair;
     // First all servers know both master keys, then each gets the new one as its own.
     let both = |config: &mut ServeConfig| config.other_master_key = master_key(8);
-    let (one, two) = (one.restart_as(both).await, two.restart_as(both).await);
     let changed = |config: &mut ServeConfig| {
         config.master_key = master_key(8);
         config.other_master_key = master_key(7);
     };
+    let one = pair.one.restart_as(both).await;
+    let two = pair.two.restart_as(both).await;
     let one = one.restart_as(changed).await;
     // The default keys are encrypted again by now. The other server opens them, and can add none of its own.
     let (status, problem) = add(&two, json!({})).await;
     assert_eq!(status, 409, "{problem}");
-    let mut again = Pair {
-        one,
-        two,
-        merchant,
-        sent,
-    };
-    again.until_signed(&[&new], &[&secret()]).await;
-    let Pair {
-        one,
-        two,
-        merchant,
-        sent,
-    } = again;
+    let mut pair = Pair { one, two, ..pair };
+    pair.until_signed(&[&new], &[&secret()]).await;
     let alone = |config: &mut ServeConfig| {
         config.master_key = master_key(8);
         config.other_master_key = None;
     };
     let mut pair = Pair {
-        one: one.restart_as(alone).await,
-        two: two.restart_as(alone).await,
-        merchant,
-        sent,
+        one: pair.one.restart_as(alone).await,
+        two: pair.two.restart_as(alone).await,
+        ..pair
     };
     assert_eq!(listed(&pair.two).await, keys);
     pair.until_signed(&[&new], &[&secret()]).await;
@@ -379,7 +277,7 @@ async fn the_master_key_is_changed_one_server_after_the_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_master_key_there_are_no_default_keys() {
     let mut merchant = Merchant::start().await;
-    let (mut config, dir) = configured();
+    let (mut config, dir) = with_master_key(Stores::RedisOnly);
     let master = config.master_key.take();
     let without = Server::open(config.clone(), None, Some(dir)).await;
     assert_eq!(listed(&without).await, [""; 0]);
@@ -400,7 +298,7 @@ async fn without_a_master_key_there_are_no_default_keys() {
         server
             .register(registration(&number.to_string(), &merchant))
             .await;
-        assert!(is_signed_by(&merchant.call().await, &secret()));
+        assert!(merchant.call().await.is_signed_by(&secret()));
     }
     with.stop().await;
     without.stop().await;

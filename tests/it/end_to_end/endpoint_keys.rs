@@ -6,7 +6,8 @@ use crate::receivers::program::{node, python};
 use crate::support::merchant::{Call, Merchant, Reaction};
 use crate::support::postgres::{connect, fresh_database};
 use crate::support::process::Process;
-use crate::support::ringback::{BEGIN_MS, Server, Stores, config, secret};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, secret};
+use crate::support::signing::{GIVEN, master_key, with_master_key};
 use crate::support::tls::Identity;
 use crate::support::within;
 use base64::Engine as _;
@@ -32,21 +33,6 @@ on_journaled_stores!(
 );
 
 const KEYS: &str = "/v1/endpoints/shop-1/keys";
-const GIVEN: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-
-fn master_key(byte: u8) -> Option<MasterKey> {
-    Some(MasterKey::from_random(Zeroizing::new([byte; 32])))
-}
-
-/// A configuration with a master key where one has to be given. Elsewhere the server makes one.
-fn with_master_key(stores: Stores) -> (ServeConfig, TempDir) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut config = config(dir.path(), stores);
-    if stores == Stores::Postgres {
-        config.master_key = master_key(7);
-    }
-    (config, dir)
-}
 
 async fn start(stores: Stores) -> Server {
     let (config, dir) = with_master_key(stores);

@@ -5,6 +5,7 @@ use crate::cli::program::run;
 use crate::support::merchant::{Call, Merchant};
 use crate::support::postgres::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
+use crate::support::signing::GIVEN;
 use crate::support::tls::Identity;
 use crate::support::within;
 use reqwest::Method;
@@ -21,7 +22,6 @@ use tokio::process::Command;
 
 on_journaled_stores!(everything_is_signed_as_before_after_a_change);
 
-const GIVEN: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const SHOP: &str = "/v1/endpoints/shop-1";
 
 /// A configuration whose master key is in the data directory, also where it has to be given.
@@ -39,11 +39,7 @@ fn made(file: &Path) -> MasterKey {
 }
 
 fn is_signed_by(call: &Call, secret: &str) -> bool {
-    let secret = SigningSecret::parse(secret).expect("a secret");
-    let timestamp = call.header("Webhook-Timestamp");
-    let now_s = timestamp.parse().expect("a number");
-    let (id, signature) = (call.header("Webhook-Id"), call.header("Webhook-Signature"));
-    (secret.verify(id, timestamp, signature, &call.body, now_s)).is_ok()
+    call.is_signed_by(&SigningSecret::parse(secret).expect("a secret"))
 }
 
 /// An endpoint with two keys and a client certificate, and one that was removed.

@@ -1,7 +1,7 @@
 //! Several servers on one Redis, and servers that do not belong together.
 
 use super::on_stores;
-use crate::support::merchant::{Call, Merchant, Reaction};
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
 use crate::support::within;
@@ -45,7 +45,7 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores
         for _ in 0..EACH {
             let call = merchant.call().await;
             let by_other = call.header("User-Agent") == "the-other";
-            assert!(signed_by(&call, &secret()));
+            assert!(call.is_signed_by(&secret()));
             senders[usize::from(by_other)] += 1;
             let attempt = (call.header("Webhook-Id").to_string(), call.attempt());
             *attempts.entry(attempt).or_insert(0) += 1;
@@ -71,20 +71,6 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores
         senders.iter().all(|sent| *sent > 0),
         "both did some of the work: {senders:?}"
     );
-}
-
-fn signed_by(call: &Call, secret: &SigningSecret) -> bool {
-    let timestamp = call.header("Webhook-Timestamp");
-    let now_s = timestamp.parse().expect("a number");
-    secret
-        .verify(
-            call.header("Webhook-Id"),
-            timestamp,
-            call.header("Webhook-Signature"),
-            &call.body,
-            now_s,
-        )
-        .is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

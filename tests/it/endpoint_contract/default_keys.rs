@@ -10,7 +10,7 @@ use ringback::domain::default_keys::{
 use ringback::domain::endpoint_keys::EndpointKey;
 use ringback::domain::signing_key::KeyKind;
 use ringback::endpoints::default_key_store::DefaultKeyStore;
-use ringback::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged};
+use ringback::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged, MASTER_KEY};
 
 contract!(@ sqlite, Sqlite(tempfile::tempdir().expect("a directory")),
     the_first_key_is_given_once,
@@ -83,6 +83,14 @@ async fn kept(store: &DefaultKeyStore) -> DefaultKeys {
     store.read().await.expect("read")
 }
 
+/// A journal remembers the newest one for servers that sign with a secret of their own.
+async fn check_remembered(store: &DefaultKeyStore, newest: &str) {
+    if let DefaultKeyStore::Journal(_) = store {
+        let remembered = store.remembered_secret().await.expect("read");
+        assert_eq!(remembered.as_deref(), Some(newest));
+    }
+}
+
 fn ids(keys: &DefaultKeys) -> Vec<&str> {
     keys.kept().map(|known| known.key.id.as_str()).collect()
 }
@@ -101,6 +109,7 @@ async fn the_first_key_is_given_once(place: &impl Place) {
     let keys = kept(&store).await;
     assert_eq!(keys.all().len(), 1);
     assert!(results.iter().all(|result| *result == keys), "{results:?}");
+    check_remembered(&store, &keys.all()[0].fingerprint).await;
 }
 
 async fn keys_rotate_and_survive(place: &impl Place) {
@@ -111,6 +120,7 @@ async fn keys_rotate_and_survive(place: &impl Place) {
     assert_eq!(ids(&two), ["b", "a"]);
     assert_eq!(two.all()[1].key.signs_until_ms, Some(START_MS + 150));
     assert_eq!(kept(&store).await, two);
+    check_remembered(&store, "print b").await;
     // The same again, as after a lost answer.
     let same = change(&store, DefaultKeyChange::Add(key("b"), 50), None, 101).await;
     let expected = DefaultKeysChanged::Done {
@@ -153,6 +163,10 @@ async fn changes_at_once_are_made_one_after_the_other(place: &impl Place) {
 async fn keys_have_one_master_key(place: &impl Place) {
     let store = place.open_default_keys().await;
     changed(&store, DefaultKeyChange::First(key("a")), 0).await;
+    if let DefaultKeyStore::Journal(journal) = &store {
+        let remembered = journal.recall(MASTER_KEY).await.expect("read");
+        assert_eq!(remembered.as_deref(), Some("one"));
+    }
     let add = || DefaultKeyChange::Add(key("b"), 50);
     let refused = change(&store, add(), Some("two"), 1).await;
     assert_eq!(refused, DefaultKeysChanged::OtherMasterKey);

@@ -3,6 +3,7 @@
 //! Ready-made HTTP mocks cannot reset a connection, hang, or send half an answer, which is what
 //! merchants do.
 
+use ringback::domain::signature::SigningSecret;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -80,6 +81,14 @@ impl Call {
                 || panic!("no header {name} in {self:?}"),
                 |(_, value)| value,
             )
+    }
+
+    /// Whether one of its signatures is that of this secret.
+    pub fn is_signed_by(&self, secret: &SigningSecret) -> bool {
+        let timestamp = self.header("Webhook-Timestamp");
+        let now_s = timestamp.parse().expect("a number");
+        let (id, signature) = (self.header("Webhook-Id"), self.header("Webhook-Signature"));
+        (secret.verify(id, timestamp, signature, &self.body, now_s)).is_ok()
     }
 
     /// The attempt's number.

@@ -11,6 +11,7 @@ pub mod proxy;
 pub mod redis;
 pub mod refusing_port;
 pub mod ringback;
+pub mod signing;
 pub mod tls;
 
 use std::future::Future;
