@@ -7,9 +7,8 @@
 //! was set back to an older copy, the server puts it back, and the highest number wins whichever server does so. So a
 //! key that was removed signs no more, and one that was added signs on, as long as one server lives.
 
-use crate::domain::default_keys::{DefaultKey, DefaultKeys, UnreadableDefaultKey};
-use crate::domain::endpoint_keys::EndpointKey;
-use crate::domain::signing_key::KeyKind;
+use super::default_keys_text::StoredDefaultKeys;
+use crate::domain::default_keys::DefaultKeys;
 use crate::journal::{
     ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, decide_default_keys,
 };
@@ -17,8 +16,6 @@ use crate::keyring::Keyring;
 use crate::keyring::reseal::Resealer;
 use crate::schedule::default_keys::{DefaultKeysRecord, ScheduleDefaultKeys};
 use crate::schedule::{Schedule, ScheduleError};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often a change is decided again because another server was faster.
@@ -31,44 +28,6 @@ const ACTOR: &str = "maintenance";
 pub struct DefaultKeysInSchedule {
     schedule: Arc<dyn Schedule>,
     newest: Arc<Mutex<Option<DefaultKeysRecord>>>,
-}
-
-/// The text of a record. A field that a later version adds needs a default.
-#[derive(Serialize, Deserialize)]
-struct DefaultKeysText {
-    /// The fingerprint of the master key.
-    master_key: String,
-    changed_ms: i64,
-    /// Who made the last change.
-    actor: String,
-    /// Each as [`DefaultKeyText`]; those that this version cannot read stay as they are.
-    keys: Vec<Value>,
-}
-
-/// One of the keys: the columns that a row of a journal has.
-#[derive(Serialize, Deserialize)]
-struct DefaultKeyText {
-    id: String,
-    kind: String,
-    sealed: String,
-    #[serde(default)]
-    public_key: Option<String>,
-    fingerprint: String,
-    created_ms: i64,
-    #[serde(default)]
-    signs_until_ms: Option<i64>,
-}
-
-/// A record that was read.
-#[derive(Default)]
-struct StoredDefaultKeys {
-    /// 0 if there is none.
-    number: i64,
-    /// The fingerprint of the master key.
-    master_key: Option<String>,
-    keys: DefaultKeys,
-    /// The keys that cannot be read, as they are kept.
-    left: Vec<Value>,
 }
 
 impl DefaultKeysInSchedule {
@@ -129,7 +88,7 @@ impl DefaultKeysInSchedule {
                 (None, None) => String::new(),
             };
             let by = (&*changing.actor.0, changing.at_ms);
-            let text = text_of(&keys, &before, master_key, by);
+            let text = before.text_with(&keys, master_key, by);
             if self.write(before.number, text).await? {
                 let existing = None;
                 return Ok(DefaultKeysChanged::Done { keys, existing });
@@ -162,7 +121,7 @@ impl DefaultKeysInSchedule {
                 return Ok(0);
             };
             let [_, master_key] = resealer.fingerprints();
-            let text = text_of(&keys, &before, master_key, (ACTOR, at_ms));
+            let text = before.text_with(&keys, master_key, (ACTOR, at_ms));
             if self.write(before.number, text).await? {
                 return Ok(counts.default_keys);
             }
@@ -184,7 +143,7 @@ impl DefaultKeysInSchedule {
         let Some(record) = self.record().await? else {
             return Ok(StoredDefaultKeys::default());
         };
-        stored(&record)
+        StoredDefaultKeys::read(&record)
             .map_err(|why| ScheduleError::Corrupt(format!("the record of the default keys: {why}")))
     }
 
@@ -225,90 +184,4 @@ impl DefaultKeysInSchedule {
 
 fn busy() -> ScheduleError {
     ScheduleError::Unavailable("the default keys are changed again and again".to_string())
-}
-
-/// Reads a record. A key that cannot be read is told apart and hides no other.
-fn stored(record: &DefaultKeysRecord) -> Result<StoredDefaultKeys, String> {
-    let text: DefaultKeysText =
-        serde_json::from_str(&record.text).map_err(|error| error.to_string())?;
-    let (mut keys, mut unreadable, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    for value in text.keys {
-        match default_key(&value) {
-            Ok(key) => keys.push(key),
-            Err(why) => {
-                unreadable.push(unreadable_key(&value, why)?);
-                left.push(value);
-            }
-        }
-    }
-    Ok(StoredDefaultKeys {
-        number: record.number,
-        master_key: Some(text.master_key),
-        keys: DefaultKeys::of(keys).with_unreadable(unreadable),
-        left,
-    })
-}
-
-fn default_key(value: &Value) -> Result<DefaultKey, String> {
-    let text = DefaultKeyText::deserialize(value).map_err(|error| error.to_string())?;
-    let kind = KeyKind::from_name(&text.kind)
-        .ok_or_else(|| format!("unknown kind of key `{}`", text.kind))?;
-    let key = EndpointKey {
-        id: text.id,
-        kind,
-        sealed: text.sealed,
-        public_key: text.public_key,
-        created_ms: text.created_ms,
-        signs_until_ms: text.signs_until_ms,
-    };
-    let fingerprint = text.fingerprint;
-    Ok(DefaultKey { key, fingerprint })
-}
-
-/// What is known of a key that cannot be read. What of it cannot be read either counts as that of a key that signs.
-fn unreadable_key(value: &Value, why: String) -> Result<UnreadableDefaultKey, String> {
-    let Some(id) = value["id"].as_str() else {
-        return Err(why);
-    };
-    Ok(UnreadableDefaultKey {
-        id: id.to_string(),
-        fingerprint: value["fingerprint"].as_str().map(str::to_string),
-        why,
-        is_former: value["sealed"].as_str().is_some_and(str::is_empty),
-        signs_until_ms: value["signs_until_ms"].as_i64(),
-    })
-}
-
-/// The text of a record. Of `before` come the keys that cannot be read and are still there. `actor` made the change at
-/// `changed_ms`.
-fn text_of(
-    keys: &DefaultKeys,
-    before: &StoredDefaultKeys,
-    master_key: String,
-    (actor, changed_ms): (&str, i64),
-) -> String {
-    let is_left = |value: &&Value| {
-        let id = value["id"].as_str();
-        (keys.unreadable().iter()).any(|unreadable| Some(&*unreadable.id) == id)
-    };
-    let left = before.left.iter().filter(is_left).cloned();
-    let known = keys.all().iter().map(|known| {
-        let text = DefaultKeyText {
-            id: known.key.id.clone(),
-            kind: known.key.kind.as_str().to_string(),
-            sealed: known.key.sealed.clone(),
-            public_key: known.key.public_key.clone(),
-            fingerprint: known.fingerprint.clone(),
-            created_ms: known.key.created_ms,
-            signs_until_ms: known.key.signs_until_ms,
-        };
-        serde_json::to_value(text).expect("invariant: strings and numbers serialise")
-    });
-    let text = DefaultKeysText {
-        master_key,
-        changed_ms,
-        actor: actor.to_string(),
-        keys: left.chain(known).collect(),
-    };
-    serde_json::to_string(&text).expect("invariant: strings and numbers serialise")
 }

@@ -13,9 +13,11 @@ pub mod default_key_store;
 pub mod default_keys;
 mod default_keys_at_start;
 mod default_keys_in_schedule;
+mod default_keys_text;
 pub mod first_default_key;
 mod in_schedule;
 mod known_default_keys;
+mod known_endpoints;
 pub mod server_secret;
 pub mod store;
 
@@ -25,7 +27,8 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::EndpointRow;
 use crate::keyring::{Keyring, UnusableKey, no_key_signs};
 use default_keys::DefaultKeyring;
-use std::collections::{BTreeMap, BTreeSet};
+use known_endpoints::KnownEndpoints;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -45,76 +48,6 @@ pub struct Endpoints {
     known: RwLock<KnownEndpoints>,
     keyring: Keyring,
     default_keys: DefaultKeyring,
-}
-
-#[derive(Default)]
-struct KnownEndpoints {
-    by_name: BTreeMap<EndpointName, Arc<Endpoint>>,
-    /// How far the changes were read.
-    reached: ChangesReached,
-    /// Those that this server has changed since the last reading began. What that reading finds of them may be older; and
-    /// what this server knows of them may be, if another server has changed them in the same moment.
-    changed_here: BTreeSet<EndpointName>,
-    /// Names that rows have which cannot be read, or that are missing in the store. Each was logged once.
-    reported: BTreeSet<String>,
-}
-
-impl KnownEndpoints {
-    /// Takes in the rows of a reading. Returns the names of those that this server has changed meanwhile: they are left as
-    /// they are.
-    fn take_page(&mut self, rows: Vec<EndpointRow>) -> Vec<EndpointName> {
-        let mut left = Vec::new();
-        for row in rows {
-            match EndpointName::parse(&row.name) {
-                Ok(name) if self.changed_here.contains(&name) => left.push(name),
-                Ok(_) | Err(_) => self.take(row),
-            }
-        }
-        left
-    }
-
-    /// Takes in a row. A row that cannot be read makes its endpoint unknown: to use its last settings would be to
-    /// ignore a change.
-    fn take(&mut self, row: EndpointRow) {
-        match row.read {
-            Ok(stored) => {
-                self.reported.remove(&row.name);
-                let name = stored.endpoint.name.clone();
-                if stored.is_removed {
-                    self.by_name.remove(&name);
-                } else {
-                    self.by_name.insert(name, Arc::new(stored.endpoint));
-                }
-            }
-            Err(why) => {
-                self.by_name.retain(|name, _| name.as_str() != row.name);
-                if self.reported.insert(row.name.clone()) {
-                    tracing::error!(
-                        endpoint = row.name,
-                        why,
-                        "there is an endpoint that this server cannot read; notifications that name it wait; \
-                         set it again, or update this server if another version wrote it"
-                    );
-                }
-            }
-        }
-    }
-
-    /// Forgets those of `before` that the store does not have any more, not even as removed ones: it has lost them.
-    fn forget_lost(&mut self, before: Vec<EndpointName>, names: &BTreeSet<String>) {
-        let lost: Vec<EndpointName> = (before.into_iter())
-            .filter(|name| !names.contains(name.as_str()))
-            .filter(|name| self.by_name.remove(name).is_some())
-            .collect();
-        if let Some(first) = lost.first() {
-            tracing::error!(
-                lost = lost.len(),
-                endpoint = %first,
-                "Redis has lost endpoints, of which the log names the first; registrations that name them are refused, \
-                 and what is still pending for them waits; set them again"
-            );
-        }
-    }
 }
 
 impl Endpoints {
@@ -362,7 +295,7 @@ impl Endpoints {
     }
 
     /// Keeps the endpoints and the default keys up to date until stopped. Neither waits for the other: what of one cannot
-    /// be read delays no change of the other. `now_ms` is the clock.
+    /// be read, or takes long to read, delays no change of the other. `now_ms` is the clock.
     pub async fn run(
         self: Arc<Self>,
         now_ms: impl Fn() -> i64 + Send + Sync,
@@ -371,27 +304,34 @@ impl Endpoints {
         let Some(store) = &self.store else {
             return;
         };
-        let (mut read_all, mut logged, mut keys_logged) = (Instant::now(), false, false);
-        while stop
-            .run_until_cancelled(tokio::time::sleep(ASK_EVERY))
-            .await
-            .is_some()
-        {
-            let default_keys = self.default_keys.refresh(&self.keyring, now_ms());
-            let endpoints = async {
-                if read_all.elapsed() < READ_ALL_EVERY {
-                    return self.refresh().await;
+        let keeping =
+            async { tokio::join!(self.keep_default_keys(now_ms), self.keep_endpoints(store)) };
+        stop.run_until_cancelled(keeping).await;
+    }
+
+    async fn keep_default_keys(&self, now_ms: impl Fn() -> i64) {
+        let mut logged = false;
+        loop {
+            tokio::time::sleep(ASK_EVERY).await;
+            let read = self.default_keys.refresh(&self.keyring, now_ms()).await;
+            report(read, "default keys", &mut logged);
+        }
+    }
+
+    async fn keep_endpoints(&self, store: &EndpointStore) {
+        let (mut read_all, mut logged) = (Instant::now(), false);
+        loop {
+            tokio::time::sleep(ASK_EVERY).await;
+            let read = if read_all.elapsed() < READ_ALL_EVERY {
+                self.refresh().await
+            } else {
+                let read = self.read_all(store).await;
+                if read.is_ok() {
+                    read_all = Instant::now();
                 }
-                self.read_all(store).await?;
-                read_all = Instant::now();
-                Ok(())
+                read
             };
-            let reading = async { tokio::join!(default_keys, endpoints) };
-            let Some((default_keys, endpoints)) = stop.run_until_cancelled(reading).await else {
-                return;
-            };
-            report(default_keys, "default keys", &mut keys_logged);
-            report(endpoints, "endpoints", &mut logged);
+            report(read, "endpoints", &mut logged);
         }
     }
 

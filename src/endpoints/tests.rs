@@ -1,7 +1,18 @@
+use super::default_key_store::DefaultKeyStore;
+use super::server_secret::ServerSecret;
 use super::*;
+use crate::domain::default_keys::{DefaultKey, DefaultKeyChange};
 use crate::domain::endpoint::EndpointSettings;
+use crate::domain::endpoint_keys::EndpointKey;
+use crate::domain::signature::{SecretOrigin, SigningSecret};
+use crate::domain::signing_key::KeyKind;
+use crate::journal::decorator::{JournalCall, JournalDecorator};
 use crate::journal::sqlite::SqliteJournal;
-use crate::journal::{Actor, EndpointSet, ExpectedVersion, RemovingEndpoint, SettingEndpoint};
+use crate::journal::{
+    Actor, ChangingDefaultKeys, EndpointSet, ExpectedVersion, Journal, JournalError,
+    RemovingEndpoint, SettingEndpoint,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn shop() -> EndpointName {
     EndpointName::parse("shop").expect("a name")
@@ -79,4 +90,83 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let store = endpoints.store().expect("given");
     endpoints.read_all(store).await.expect("read");
     assert_eq!(version(), None);
+}
+
+/// A journal that can be told to answer nobody who asks what has changed of endpoints.
+struct SilentOnEndpoints {
+    inner: SqliteJournal,
+    is_silent: AtomicBool,
+}
+
+impl JournalDecorator for SilentOnEndpoints {
+    fn inner(&self) -> &dyn Journal {
+        &self.inner
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: JournalCall,
+        calling: impl Future<Output = Result<T, JournalError>> + Send,
+    ) -> Result<T, JournalError> {
+        if call == JournalCall::EndpointsAfter && self.is_silent.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        calling.await
+    }
+}
+
+/// Changes the default keys, as another server would, and waits until this one knows.
+async fn change_default_keys(endpoints: &Endpoints, change: DefaultKeyChange, expected: &str) {
+    let changing = ChangingDefaultKeys {
+        change,
+        master_key: Some("one".to_string()),
+        actor: Actor("ops".into()),
+        at_ms: 1_000,
+    };
+    let store = endpoints.default_keys().store().expect("given");
+    store.change(&changing).await.expect("changed");
+    let known = async {
+        while endpoints.default_keys().keys().ids() != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    let known = tokio::time::timeout(Duration::from_secs(60), known).await;
+    known.expect("the change is known");
+}
+
+#[tokio::test]
+async fn a_reading_of_endpoints_that_takes_long_delays_no_change_of_the_default_keys() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let inner = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let journal = Arc::new(SilentOnEndpoints {
+        inner: inner.expect("it opens"),
+        is_silent: AtomicBool::new(false),
+    });
+    let store = EndpointStore::Journal(journal.clone());
+    let own = ServerSecret {
+        secret: SigningSecret::from_random(&[1; 32]),
+        origin: SecretOrigin::Given,
+    };
+    let default_keys = DefaultKeyring::of_server(own);
+    let default_keys = default_keys.with_store(Some(DefaultKeyStore::Journal(journal.clone())));
+    let endpoints = Endpoints::open(Some(store)).await.expect("read");
+    let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
+    journal.is_silent.store(true, Ordering::Relaxed);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(endpoints.clone().run(|| 1_000, stop.clone()));
+    let key = |id: &str| DefaultKey {
+        key: EndpointKey {
+            id: id.to_string(),
+            kind: KeyKind::Symmetric,
+            sealed: "sealed".to_string(),
+            public_key: None,
+            created_ms: 0,
+            signs_until_ms: None,
+        },
+        fingerprint: format!("print {id}"),
+    };
+    change_default_keys(&endpoints, DefaultKeyChange::First(key("a")), "a").await;
+    change_default_keys(&endpoints, DefaultKeyChange::Add(key("b"), 50), "b, a").await;
+    stop.cancel();
+    running.await.expect("it stops");
 }
