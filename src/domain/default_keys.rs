@@ -210,14 +210,13 @@ impl DefaultKeys {
                         }
                     };
                 }
-                self.rules()
-                    .and_then(|keys| keys.with_added(added.key.clone(), now_ms, *overlap_ms))
+                (self.rules())
+                    .with_added(added.key.clone(), now_ms, *overlap_ms)
                     .map(|keys| self.turned_into(&keys, Some(added), now_ms))
             }
             DefaultKeyChange::Remove(id) if self.is_unreadable(id) => self.without_unreadable(id),
-            DefaultKeyChange::Remove(id) => self
-                .rules()
-                .and_then(|keys| keys.without(id))
+            DefaultKeyChange::Remove(id) => (self.rules())
+                .without(id)
                 .map(|keys| self.turned_into(&keys, None, now_ms)),
         };
         match changed {
@@ -238,9 +237,10 @@ impl DefaultKeys {
         signs.then_some(next).ok_or(BadKeyChange::Last)
     }
 
-    /// The keys that have not ended, as those of an endpoint.
-    fn rules(&self) -> Result<EndpointKeys, BadKeyChange> {
-        EndpointKeys::of(self.kept().map(|known| known.key.clone()).collect())
+    /// The keys that have not ended, as those of an endpoint. There may be more than can be added, if servers of different
+    /// versions have added them and could not read each other's.
+    fn rules(&self) -> EndpointKeys {
+        EndpointKeys::stored(self.kept().map(|known| known.key.clone()).collect())
     }
 
     /// These keys, and of those before the ones that are not among them any more, without their secrets.

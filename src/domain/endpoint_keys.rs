@@ -76,10 +76,16 @@ impl EndpointKeys {
         if keys.len() > MOST_KEYS {
             return Err(BadKeyChange::TooMany);
         }
-        Ok(Self {
+        Ok(Self::stored(keys))
+    }
+
+    /// These keys, as a store has them. They may be more than can be added.
+    #[must_use]
+    pub fn stored(keys: Vec<EndpointKey>) -> Self {
+        Self {
             keys,
             default_until_ms: None,
-        })
+        }
     }
 
     /// The keys, the newest first.

@@ -88,8 +88,12 @@ impl SigningSecret {
     }
 
     fn from_bytes(bytes: &[u8]) -> Self {
+        // Enough room from the beginning: a string that grows, or is put together of others, leaves copies behind.
+        let mut text = String::with_capacity(SECRET_PREFIX.len() + 88);
+        text.push_str(SECRET_PREFIX);
+        STANDARD.encode_string(bytes, &mut text);
         Self {
-            text: format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)),
+            text,
             keyed: Hmac::new_from_slice(bytes).expect("invariant: HMAC takes keys of any length"),
         }
     }

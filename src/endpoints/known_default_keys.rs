@@ -40,19 +40,21 @@ impl KnownDefaultKeys {
         }
     }
 
-    /// Opens the default keys that a store has. Those that sign no more need not be usable.
+    /// Opens the default keys that a store has. Those that sign no more need not be usable. Those that are usable are opened
+    /// too: when a call is made decides which of them sign it, and the clock may have been ahead now.
     pub(super) fn open(
         keys: DefaultKeys,
         own: Option<&ServerSecret>,
         keyring: &Keyring,
         now_ms: i64,
     ) -> Self {
-        let signing = keys.kept().filter(|kept| kept.key.signs_at(now_ms));
-        let opened: Result<Vec<DefaultSigner>, UnusableKey> = signing
-            .map(|kept| {
+        let opened: Result<Vec<DefaultSigner>, UnusableKey> = (keys.kept())
+            .map(|kept| (kept, keyring.open_default(&kept.key)))
+            .filter(|(kept, opened)| opened.is_ok() || kept.key.signs_at(now_ms))
+            .map(|(kept, opened)| {
                 Ok(DefaultSigner {
                     id: kept.key.id.as_str().into(),
-                    key: keyring.open_default(&kept.key)?,
+                    key: opened?,
                     signs_until_ms: kept.key.signs_until_ms,
                 })
             })
@@ -212,4 +214,59 @@ fn own_alone(own: Option<&ServerSecret>, keys: &DefaultKeys) -> Option<Arc<Defau
         return None;
     };
     (only.fingerprint == own.secret.fingerprint()).then(|| own.signers(&only.key.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::default_keys::DefaultKey;
+    use crate::domain::endpoint_keys::EndpointKey;
+    use crate::domain::master_key::MasterKey;
+    use crate::domain::signers::Signers;
+    use crate::domain::signing_key::KeyKind;
+    use zeroize::Zeroizing;
+
+    fn keyring(byte: u8) -> Keyring {
+        Keyring::with(MasterKey::from_random(Zeroizing::new([byte; 32])))
+    }
+
+    /// A key that this keyring has made.
+    fn key(by: &Keyring, id: &str, signs_until_ms: Option<i64>) -> DefaultKey {
+        let made = by.generate(KeyKind::Symmetric).expect("made");
+        let sealed = by.seal_default(&made, 0).expect("sealed").key;
+        DefaultKey {
+            fingerprint: format!("print {id}"),
+            key: EndpointKey {
+                signs_until_ms,
+                ..sealed
+            },
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_when_the_keys_were_read_ends_no_overlap() {
+        let keyring = keyring(1);
+        let keys = vec![key(&keyring, "b", None), key(&keyring, "a", Some(1_000))];
+        let ids: Vec<String> = keys.iter().map(|known| known.key.id.clone()).collect();
+        let read_ms = 5_000;
+        let known = KnownDefaultKeys::open(DefaultKeys::of(keys), None, &keyring, read_ms);
+        let signers = known.signers().expect("they sign");
+        let signing = |now_ms: i64| {
+            let signers = Signers::of(Vec::new(), Some(signers.clone()), now_ms);
+            signers.expect("some sign").ids().join(" ")
+        };
+        assert_eq!(signing(999), ids.join(" "));
+        assert_eq!(signing(1_000), ids[0]);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_opened_stops_nothing_once_its_time_has_passed() {
+        let (own, other) = (keyring(1), keyring(2));
+        let keys = DefaultKeys::of(vec![key(&own, "b", None), key(&other, "a", Some(1_000))]);
+        let open = |now_ms: i64| KnownDefaultKeys::open(keys.clone(), None, &own, now_ms);
+        assert!(open(999).signers().is_err());
+        assert!(open(999).warning().is_some());
+        assert!(open(1_000).signers().is_ok());
+        assert_eq!(open(1_000).warning(), None);
+    }
 }

@@ -127,3 +127,20 @@ fn what_cannot_be_read_stays_until_it_is_removed() {
     let removed = changed(&added, remove("x"), 1);
     assert_eq!(removed, DefaultKeys::of(vec![key("a")]));
 }
+
+#[test]
+fn more_keys_than_can_be_added_can_be_removed() {
+    let names: Vec<String> = (0..15).map(|number| number.to_string()).collect();
+    let mut keys = DefaultKeys::of(names.iter().map(|id| key(id)).collect());
+    let add = || DefaultKeyChange::Add(key("x"), 1_000);
+    assert_eq!(refused(&keys, add(), 0), BadDefaultKeyChange::TooMany);
+    for id in &names[9..] {
+        assert_eq!(refused(&keys, add(), 0), BadDefaultKeyChange::TooMany);
+        keys = changed(&keys, DefaultKeyChange::Remove(id.clone()), 0);
+    }
+    assert_eq!(changed(&keys, add(), 0).kept().count(), 10);
+    // What signs no more is not counted.
+    let many = DefaultKeys::of(names.iter().map(|id| key(id)).collect());
+    let added = changed(&many, DefaultKeyChange::Add(key("x"), 0), 0);
+    assert_eq!(added.kept().count(), 1);
+}
