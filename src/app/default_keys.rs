@@ -112,7 +112,7 @@ fn own_secret(config: &ServeConfig) -> ServerSecret {
 fn without_default_keys(error: DefaultKeysError) -> anyhow::Error {
     match error {
         DefaultKeysError::UnknownSecret(_) => WrongSetting(error.to_string()).into(),
-        DefaultKeysError::OtherMasterKey => error.into(),
+        DefaultKeysError::OtherMasterKey | DefaultKeysError::OtherSecretSigns => error.into(),
         DefaultKeysError::Store(_) => {
             anyhow::Error::new(error).context("the default keys cannot be read")
         }

@@ -6,7 +6,9 @@
 pub use super::default_keys_in_schedule::DefaultKeysInSchedule;
 use super::store::EndpointStoreError;
 use crate::domain::default_keys::DefaultKeys;
-use crate::journal::{ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, Journal};
+use crate::journal::{
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, Journal, MASTER_KEY,
+};
 use crate::schedule::Schedule;
 use std::fmt;
 use std::sync::Arc;
@@ -62,6 +64,17 @@ impl DefaultKeyStore {
         match self {
             Self::Journal(journal) => Ok(journal.change_default_keys(changing).await?),
             Self::Schedule(schedule) => Ok(schedule.change(changing).await?),
+        }
+    }
+
+    /// The fingerprint of the master key that encrypted what it has; `None` if nothing was encrypted yet.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn master_key(&self) -> Result<Option<String>, EndpointStoreError> {
+        match self {
+            Self::Journal(journal) => Ok(journal.recall(MASTER_KEY).await?),
+            Self::Schedule(schedule) => Ok(schedule.read_with_master_key().await?.1),
         }
     }
 

@@ -11,12 +11,13 @@
 //! a second, if there is a journal, and sign nothing with their own secret while it remembers another one.
 
 use super::default_key_store::DefaultKeyStore;
-use super::first_default_key::{DefaultKeysError, give_first};
+use super::first_default_key::{DefaultKeysError, RememberedSecret, give_first};
 use super::known_default_keys::KnownDefaultKeys;
 use super::server_secret::ServerSecret;
 use super::store::EndpointStoreError;
 use crate::domain::default_keys::DefaultKeys;
 use crate::domain::signers::DefaultSigners;
+use crate::domain::signing_key::SigningKey;
 use crate::journal::{ChangingDefaultKeys, DefaultKeysChanged};
 use crate::keyring::{Keyring, UnusableKey};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -81,26 +82,56 @@ impl DefaultKeyring {
         self.read().warning()
     }
 
-    /// Gives the store the secret of this server as its first default key, if it has none yet, and takes over what it
-    /// has. Without a master key or a store, nothing is done.
+    /// Gives the store a first default key, if it has none, and takes over what it has. Without a master key or a store, or
+    /// if servers that sign with another secret may be alive, nothing is given.
     ///
     /// # Errors
     /// [`DefaultKeysError`].
     pub async fn begin(&self, keyring: &Keyring, now_ms: i64) -> Result<(), DefaultKeysError> {
+        self.begin_beside(RememberedSecret::MaySign, keyring, now_ms)
+            .await
+    }
+
+    /// As [`DefaultKeyring::begin`], where it is known what becomes of another secret.
+    pub(super) async fn begin_beside(
+        &self,
+        remembered: RememberedSecret,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Result<(), DefaultKeysError> {
         let Some(store) = &self.store else {
             return Ok(());
         };
         let _turn = self.turn.lock().await;
         let mut keys = store.read().await?;
         if keys.is_empty()
-            && let Some(own) = &self.own
+            && let Some((signing, remembered)) = self.first_key(remembered, keyring)
         {
-            keys = give_first(own, store, keyring, now_ms).await?;
+            keys = give_first((&signing, remembered), store, keyring, now_ms).await?;
         }
         if !keys.is_empty() {
             self.take(keys, keyring, now_ms);
         }
         Ok(())
+    }
+
+    /// What signs here now, to become the first key of a store without keys: the secret of this server; or if the store has
+    /// lost its keys, the newest of them. All servers of the store sign with that one, whatever the store remembers.
+    fn first_key(
+        &self,
+        remembered: RememberedSecret,
+        keyring: &Keyring,
+    ) -> Option<(SigningKey, RememberedSecret)> {
+        let lost = self.keys();
+        if lost.is_empty() {
+            let own = self.own.as_ref()?;
+            return Some((SigningKey::Symmetric(own.secret.clone()), remembered));
+        }
+        let newest = lost
+            .kept()
+            .find(|known| known.key.signs_until_ms.is_none())?;
+        let opened = keyring.open_default(&newest.key).ok()?;
+        Some((opened, RememberedSecret::IsReplaced))
     }
 
     /// Changes the default keys in their store. This server signs with the result at once.

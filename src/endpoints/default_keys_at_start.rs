@@ -4,7 +4,7 @@
 
 use super::default_key_store::{DefaultKeyStore, DefaultKeysInSchedule};
 use super::default_keys::DefaultKeyring;
-use super::first_default_key::{DefaultKeysError, announce};
+use super::first_default_key::{DefaultKeysError, RememberedSecret, announce, other_secret};
 use super::server_secret::ServerSecret;
 use crate::domain::default_keys::DefaultKeys;
 use crate::keyring::Keyring;
@@ -23,17 +23,8 @@ impl DefaultKeyring {
         keyring: &Keyring,
         now_ms: i64,
     ) -> Result<Self, DefaultKeysError> {
-        let remembered = journal.remembered_secret().await?;
-        let is_sure = remembered.is_none_or(|other| other == own.secret.fingerprint());
-        let opened = Self::of_server(own.clone()).with_store(Some(journal.clone()));
-        if is_sure {
-            opened.begin(keyring, now_ms).await?;
-        } else {
-            let keys = journal.read().await?;
-            if !keys.is_empty() {
-                opened.take(keys, keyring, now_ms);
-            }
-        }
+        let opened = Self::of_server(own.clone()).with_store(Some(journal));
+        opened.begin(keyring, now_ms).await?;
         check(&own, &opened.keys())?;
         Ok(opened)
     }
@@ -50,18 +41,15 @@ impl DefaultKeyring {
         keyring: &Keyring,
         now_ms: i64,
     ) -> Result<Self, DefaultKeysError> {
-        let kept_under = schedule.master_key().await.map_err(store_failure)?;
-        if kept_under.is_some_and(|fingerprint| !keyring.has(&fingerprint)) {
-            return Err(DefaultKeysError::OtherMasterKey);
-        }
-        let keys = schedule.read().await.map_err(store_failure)?;
+        let read = schedule.read_with_master_key().await;
+        let (keys, master_key) = read.map_err(store_failure)?;
+        check_master_key(master_key, keyring)?;
         check(&own, &keys)?;
         let fingerprint = own.secret.fingerprint();
-        let remembered = schedule.remembered_secret().await.map_err(store_failure)?;
-        let is_sure = remembered.is_none_or(|other| other == fingerprint);
+        let store = DefaultKeyStore::Schedule(schedule.clone());
+        let is_sure = other_secret(&store, &fingerprint).await?.is_none();
         let is_shared = !keys.is_empty() || is_sure && keyring.fingerprint().is_some();
         schedule.sign_with((!is_shared).then_some(fingerprint));
-        let store = DefaultKeyStore::Schedule(schedule);
         let opened = Self::of_server(own).with_store(Some(store));
         if !keys.is_empty() {
             opened.take(keys, keyring, now_ms);
@@ -78,7 +66,8 @@ impl DefaultKeyring {
         keys.is_empty().then(|| own.secret.fingerprint())
     }
 
-    /// Completes [`DefaultKeyring::open`] when it is known that no server with another secret is alive.
+    /// Completes [`DefaultKeyring::open`] after the schedule was inspected. Other servers may have been started since this
+    /// one has looked, so everything that ends a start is checked once more.
     ///
     /// # Errors
     /// [`DefaultKeysError`].
@@ -86,12 +75,19 @@ impl DefaultKeyring {
         let Some(store) = self.store() else {
             return Ok(());
         };
-        self.begin(keyring, now_ms).await?;
+        let remembered = match store {
+            // The inspection refuses servers that sign otherwise than living ones.
+            DefaultKeyStore::Journal(_) => RememberedSecret::IsReplaced,
+            // Not those that are about to give the first key.
+            DefaultKeyStore::Schedule(_) => RememberedSecret::MaySign,
+        };
+        self.begin_beside(remembered, keyring, now_ms).await?;
+        check_master_key(store.master_key().await?, keyring)?;
         let keys = self.keys();
         if let Some(own) = self.own() {
             check(own, &keys)?;
             match keys.is_empty() {
-                true => announce(&own.secret.fingerprint(), store).await?,
+                true => sign_alone(own, store).await?,
                 false => own.log_if_replaced(&keys),
             }
         }
@@ -119,6 +115,30 @@ fn check(own: &ServerSecret, keys: &DefaultKeys) -> Result<(), DefaultKeysError>
     match own.may_use(keys) {
         true => Ok(()),
         false => Err(DefaultKeysError::UnknownSecret(keys.ids())),
+    }
+}
+
+/// Checks that this server can open what is encrypted under the master key of this fingerprint.
+fn check_master_key(
+    fingerprint: Option<String>,
+    keyring: &Keyring,
+) -> Result<(), DefaultKeysError> {
+    match fingerprint.is_none_or(|fingerprint| keyring.has(&fingerprint)) {
+        true => Ok(()),
+        false => Err(DefaultKeysError::OtherMasterKey),
+    }
+}
+
+/// Has a server sign with its own secret, because there are no default keys and it cannot give the first one.
+async fn sign_alone(own: &ServerSecret, store: &DefaultKeyStore) -> Result<(), DefaultKeysError> {
+    let own = own.secret.fingerprint();
+    match store {
+        DefaultKeyStore::Journal(_) => Ok(announce(&own, store).await?),
+        // The inspection has remembered it, unless another server was faster.
+        DefaultKeyStore::Schedule(_) => match other_secret(store, &own).await? {
+            None => Ok(()),
+            Some(_) => Err(DefaultKeysError::OtherSecretSigns),
+        },
     }
 }
 

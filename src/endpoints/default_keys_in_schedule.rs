@@ -5,7 +5,8 @@
 //!
 //! Records have ascending numbers. A server remembers the newest one that it has seen. If the schedule has lost it, or
 //! was set back to an older copy, the server puts it back, and the highest number wins whichever server does so. So a
-//! key that was removed signs no more, and one that was added signs on, as long as one server lives.
+//! key that was removed signs no more, and one that was added signs on, as long as one server lives. That holds too if a
+//! server starts between the loss and the repair, and gives a first key: its record has a lower number.
 
 use super::default_keys_text::StoredDefaultKeys;
 use crate::domain::default_keys::DefaultKeys;
@@ -51,12 +52,15 @@ impl DefaultKeysInSchedule {
         Ok(self.stored().await?.keys)
     }
 
-    /// The fingerprint of the master key that encrypted the default keys, if there are any.
+    /// The default keys, and the fingerprint of the master key that encrypted them, if there are any.
     ///
     /// # Errors
     /// If the schedule fails.
-    pub(super) async fn master_key(&self) -> Result<Option<String>, ScheduleError> {
-        Ok(self.stored().await?.master_key)
+    pub(super) async fn read_with_master_key(
+        &self,
+    ) -> Result<(DefaultKeys, Option<String>), ScheduleError> {
+        let stored = self.stored().await?;
+        Ok((stored.keys, stored.master_key))
     }
 
     /// See [`super::default_key_store::DefaultKeyStore::remembered_secret`].

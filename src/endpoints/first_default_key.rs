@@ -1,7 +1,9 @@
 //! The first default key of a store: the secret of the server that is started first.
+//!
+//! However many servers give it at once, the store gets one, and all sign with that. A server without a master key cannot
+//! give one: it signs with its own secret, and the store remembers the fingerprint.
 
 use super::default_key_store::DefaultKeyStore;
-use super::server_secret::ServerSecret;
 use super::store::EndpointStoreError;
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use crate::domain::signing_key::SigningKey;
@@ -24,19 +26,39 @@ pub enum DefaultKeysError {
          server has none; start it with the master key of the others: --master-key or --master-key-file"
     )]
     OtherMasterKey,
+    /// Another server was started at the same moment, and signs with another secret.
+    #[error(
+        "another server was started at the same moment and signs with another secret, so merchants would reject some of the          signatures; start this one again with the same --signing-secret, or stop the other one first"
+    )]
+    OtherSecretSigns,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] EndpointStoreError),
 }
 
-/// Gives the store its first default key. Returns what it has then; none if nothing can be encrypted.
+/// What becomes of another secret that the store remembers as the one that signs, when a first key is to be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RememberedSecret {
+    /// A server that is alive may sign with it, so no key is given.
+    MaySign,
+    /// No server that is alive signs with it. The key takes its place.
+    IsReplaced,
+}
+
+/// Gives the store this key as its first default key. Returns what it has then; none if nothing can be encrypted, or if
+/// another secret may sign.
 pub(super) async fn give_first(
-    own: &ServerSecret,
+    (signing, remembered): (&SigningKey, RememberedSecret),
     store: &DefaultKeyStore,
     keyring: &Keyring,
     now_ms: i64,
 ) -> Result<DefaultKeys, DefaultKeysError> {
-    let sealed = match keyring.seal_default(&SigningKey::Symmetric(own.secret.clone()), now_ms) {
+    let fingerprint = signing.fingerprint();
+    let before = other_secret(store, &fingerprint).await?;
+    if before.is_some() && remembered == RememberedSecret::MaySign {
+        return Ok(DefaultKeys::default());
+    }
+    let sealed = match keyring.seal_default(signing, now_ms) {
         Ok(sealed) => sealed,
         Err(SealFailure::NoMasterKey) => return Ok(DefaultKeys::default()),
         Err(failure) => {
@@ -47,8 +69,7 @@ pub(super) async fn give_first(
             return Ok(DefaultKeys::default());
         }
     };
-    let fingerprint = own.secret.fingerprint();
-    log_if_other(store, &fingerprint).await?;
+    log_replaced(before, &fingerprint);
     let changing = ChangingDefaultKeys {
         change: DefaultKeyChange::First(DefaultKey {
             key: sealed.key,
@@ -66,17 +87,25 @@ pub(super) async fn give_first(
     }
 }
 
-/// Writes the fingerprint of this server's secret into the store, if it cannot become a default key. To be called at
-/// start, when no server with another one is alive.
+/// Writes the fingerprint of this server's secret into a journal that gets no default key. To be called at start, when no
+/// server with another one is alive.
 pub(super) async fn announce(own: &str, store: &DefaultKeyStore) -> Result<(), EndpointStoreError> {
-    log_if_other(store, own).await?;
+    log_replaced(other_secret(store, own).await?, own);
     store.remember_secret(own).await
 }
 
+/// The fingerprint of the secret that the store remembers, if it is another than this.
+pub(super) async fn other_secret(
+    store: &DefaultKeyStore,
+    own: &str,
+) -> Result<Option<String>, EndpointStoreError> {
+    let remembered = store.remembered_secret().await?;
+    Ok(remembered.filter(|remembered| remembered != own))
+}
+
 /// Logs if another secret signed until now.
-async fn log_if_other(store: &DefaultKeyStore, now: &str) -> Result<(), EndpointStoreError> {
-    let before = store.remembered_secret().await?;
-    if let Some(before) = before.filter(|before| before != now) {
+fn log_replaced(before: Option<String>, now: &str) {
+    if let Some(before) = before {
         tracing::warn!(
             before,
             now,
@@ -84,5 +113,4 @@ async fn log_if_other(store: &DefaultKeyStore, now: &str) -> Result<(), Endpoint
              every receiver that verifies with it needs the new one"
         );
     }
-    Ok(())
 }

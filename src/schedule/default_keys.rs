@@ -3,17 +3,30 @@
 //! The schedule keeps one text with a number, and does not read it. The number grows with every change and is not below
 //! the time of the change, so two readings tell which one is the newer. A server that has read a newer record than the
 //! one that is here, because this was lost or set back to an older copy, puts the newer one back.
+//!
+//! A first record has a lower number than all changes, and than all first records that were written before it. So if a
+//! server starts after a loss and writes a first record, the one that was lost still counts as the newer one.
 
 use super::ScheduleError;
 use async_trait::async_trait;
+use std::fmt;
 
 /// What is kept of the default keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DefaultKeysRecord {
     /// The number of the last change, 1 or more.
     pub number: i64,
     /// The text that was written last.
     pub text: String,
+}
+
+/// Without the text, which has the encrypted secrets.
+impl fmt::Debug for DefaultKeysRecord {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("DefaultKeysRecord")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The part of a schedule that keeps the default keys.

@@ -27,9 +27,9 @@ impl From<DefaultKeysError> for ServiceError {
     fn from(error: DefaultKeysError) -> Self {
         match error {
             // It is an error of the start alone.
-            DefaultKeysError::UnknownSecret(_) | DefaultKeysError::OtherMasterKey => {
-                Self::OtherMasterKey
-            }
+            DefaultKeysError::UnknownSecret(_)
+            | DefaultKeysError::OtherSecretSigns
+            | DefaultKeysError::OtherMasterKey => Self::OtherMasterKey,
             DefaultKeysError::Store(error) => error.into(),
         }
     }

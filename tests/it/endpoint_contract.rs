@@ -73,6 +73,10 @@ impl Redis {
     }
 
     async fn schedule(&self) -> Arc<RedisSchedule> {
+        self.schedule_at(START_MS).await
+    }
+
+    async fn schedule_at(&self, now_ms: i64) -> Arc<RedisSchedule> {
         let options = Options {
             url: self.url.clone(),
             partitions: self.partitions,
@@ -87,7 +91,7 @@ impl Redis {
             owner: NO_JOURNAL.into(),
             signing: None,
         };
-        let clock = Arc::new(ManualClock::at(START_MS));
+        let clock = Arc::new(ManualClock::at(now_ms));
         let schedule = Arc::new(RedisSchedule::open(&options, clock).expect("a URL"));
         let found = schedule.inspect(false).await.expect("looked");
         assert_eq!(found, Inspection::Whole);
@@ -134,6 +138,7 @@ macro_rules! contract {
 }
 
 mod default_keys;
+mod default_keys_at_start;
 
 contract!(sqlite, Sqlite(tempfile::tempdir().expect("a directory")));
 contract!(postgres, Postgres(fresh_postgres()));

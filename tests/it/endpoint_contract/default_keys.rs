@@ -1,6 +1,6 @@
 //! The default keys: one first key, rotations, the master key; and in Redis, what becomes of them when it loses them.
 
-use super::{Place, Postgres, Redis, START_MS, Sqlite, fresh_postgres};
+use super::{Place, Postgres, Redis, START_MS, Schedule, Sqlite, fresh_postgres};
 use crate::support::redis::connect;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
@@ -11,6 +11,7 @@ use ringback::domain::endpoint_keys::EndpointKey;
 use ringback::domain::signing_key::KeyKind;
 use ringback::endpoints::default_key_store::DefaultKeyStore;
 use ringback::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged, MASTER_KEY};
+use std::sync::Arc;
 
 contract!(@ sqlite, Sqlite(tempfile::tempdir().expect("a directory")),
     the_first_key_is_given_once,
@@ -230,6 +231,35 @@ async fn what_redis_loses_is_put_back_by_the_server_that_has_read_the_newest() {
         .expect("lost");
     assert_eq!(ids(&added(&two, "d", 3).await), ["d", "c", "b", "a"]);
     assert_eq!(ids(&kept(&one).await), ["d", "c", "b", "a"]);
+}
+
+#[tokio::test]
+async fn a_first_key_that_is_given_after_a_loss_does_not_replace_those_that_were_lost() {
+    let (place, one, mut redis) = begun().await;
+    for changes in 0..2 {
+        if changes == 1 {
+            added(&one, "b", 1).await;
+        }
+        let (before, written) = (kept(&one).await, record(&mut redis).await);
+        let lost = redis::Cmd::del(RECORD);
+        lost.exec_async(&mut redis).await.expect("lost");
+        // A server that starts now finds none, and is faster than the one that puts them back.
+        let schedule: Arc<dyn Schedule> = place.schedule_at(START_MS + 60_000).await;
+        let started = DefaultKeyStore::of(None, schedule).expect("it keeps default keys");
+        let first = changed(&started, DefaultKeyChange::First(key("x")), 60_000).await;
+        assert_eq!(ids(&first), ["x"]);
+        assert_eq!(kept(&one).await, before, "{changes}");
+        assert_eq!(kept(&started).await, before, "{changes}");
+        assert_eq!(record(&mut redis).await, written, "{changes}");
+    }
+    // If none puts them back before a key is added to the new first one, that is the newer record.
+    let lost = redis::Cmd::del(RECORD);
+    lost.exec_async(&mut redis).await.expect("lost");
+    let schedule: Arc<dyn Schedule> = place.schedule_at(START_MS + 120_000).await;
+    let started = DefaultKeyStore::of(None, schedule).expect("it keeps default keys");
+    changed(&started, DefaultKeyChange::First(key("x")), 120_000).await;
+    added(&started, "y", 120_001).await;
+    assert_eq!(ids(&kept(&one).await), ["y", "x"]);
 }
 
 #[tokio::test]
