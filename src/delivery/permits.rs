@@ -2,7 +2,9 @@
 //!
 //! A quarter is kept for lanes whose destination answers and has no call in flight, one attempt for each.
 //! Lanes whose destination is not known to answer get half at most, those that are probed an eighth. So
-//! destinations that hang can hold permits, but never those of the destinations that answer. And their attempts begin
+//! destinations that hang can hold permits, but never those of the destinations that answer. A sixteenth is kept for these
+//! two kinds of lanes: however many calls the others have to make, a new destination is called, and one that failed gets
+//! the call that shows that it answers again. Their attempts begin
 //! at a limited rate, because thousands of new connections at once would delay the calls that are due meanwhile.
 
 use super::start_rate::StartRate;
@@ -66,9 +68,11 @@ impl Permits {
         let held = self.held();
         let free = self.total.saturating_sub(held.iter().sum());
         let left = |share: usize, class: LaneClass| share.saturating_sub(held[class as usize]);
+        let troubled = held[LaneClass::Doubtful as usize] + held[LaneClass::Probing as usize];
         ClaimQuota {
             total: free,
             kept_for_idle: (self.total / 4).min(free),
+            kept_for_troubled: (self.total / 16).saturating_sub(troubled).min(free),
             doubtful: left(self.total.div_ceil(2), LaneClass::Doubtful),
             probing: left(self.total.div_ceil(8), LaneClass::Probing),
         }
@@ -171,6 +175,25 @@ mod tests {
         held.clear();
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(permits.quota(), Permits::new(16).quota());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn destinations_that_answer_leave_a_part_to_the_others() {
+        let permits = Permits::new(32);
+        let visits = |permits: &Arc<Permits>| {
+            let quota = permits.quota();
+            LaneClass::ALL.map(|class| quota.for_visit(class))
+        };
+        let mut held: Vec<Permit> = (0..24).map(|_| permits.take(Busy)).collect();
+        assert_eq!(visits(&permits), [1, 0, 2, 1]);
+        held.extend((0..6).map(|_| permits.take(Idle)));
+        assert_eq!(visits(&permits), [0, 0, 2, 1]);
+        held.push(permits.take(Doubtful));
+        assert_eq!(visits(&permits), [0, 0, 1, 1]);
+        held.push(permits.take(Probing));
+        assert_eq!(visits(&permits), [0; 4]);
+        held.remove(0);
+        assert_eq!(visits(&permits), [1, 0, 0, 0], "they have their part");
     }
 
     #[test]

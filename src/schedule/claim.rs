@@ -2,7 +2,8 @@
 //!
 //! A server makes a bounded number of attempts at a time. Calls to destinations that hang take long, so without
 //! further bounds they would soon be all of them. So a part is kept for lanes whose destination answers and has
-//! no call in flight, and lanes whose destination is not known to answer get a part only.
+//! no call in flight, and lanes whose destination is not known to answer get a part only. A small part is kept for these
+//! too: destinations that answer come first, and could have calls to make for hours.
 
 use super::PER_VISIT;
 use super::lease::Lease;
@@ -15,6 +16,9 @@ pub struct ClaimQuota {
     pub total: usize,
     /// Out of `total`, how many are kept for lanes of the class [`LaneClass::Idle`], one for each.
     pub kept_for_idle: usize,
+    /// Out of `kept_for_idle`, how many idle lanes leave to lanes of the classes [`LaneClass::Doubtful`] and
+    /// [`LaneClass::Probing`].
+    pub kept_for_troubled: usize,
     /// To lanes of the class [`LaneClass::Doubtful`], at most.
     pub doubtful: usize,
     /// To lanes of the class [`LaneClass::Probing`], at most.
@@ -28,6 +32,7 @@ impl ClaimQuota {
         Self {
             total,
             kept_for_idle: 0,
+            kept_for_troubled: 0,
             doubtful: total,
             probing: total,
         }
@@ -40,6 +45,7 @@ impl ClaimQuota {
         Self {
             total: part(self.total),
             kept_for_idle: part(self.kept_for_idle).min(self.total),
+            kept_for_troubled: part(self.kept_for_troubled).min(self.total),
             doubtful: part(self.doubtful),
             probing: part(self.probing),
         }
@@ -48,11 +54,13 @@ impl ClaimQuota {
     /// Takes leases to lanes of this class out of the quota.
     pub fn take(&mut self, class: LaneClass, leases: usize) {
         self.total = self.total.saturating_sub(leases);
-        match class {
-            LaneClass::Idle | LaneClass::Busy => {}
-            LaneClass::Doubtful => self.doubtful = self.doubtful.saturating_sub(leases),
-            LaneClass::Probing => self.probing = self.probing.saturating_sub(leases),
-        }
+        let part = match class {
+            LaneClass::Idle | LaneClass::Busy => return,
+            LaneClass::Doubtful => &mut self.doubtful,
+            LaneClass::Probing => &mut self.probing,
+        };
+        *part = part.saturating_sub(leases);
+        self.kept_for_troubled = self.kept_for_troubled.saturating_sub(leases);
     }
 
     /// How many leases are not kept for idle lanes.
@@ -65,11 +73,14 @@ impl ClaimQuota {
     #[must_use]
     pub fn for_visit(&self, class: LaneClass) -> usize {
         let shared = self.shared();
+        let troubled = shared.max(self.kept_for_troubled.min(self.total));
         let allowed = match class {
-            LaneClass::Idle if shared == 0 => self.total.min(1),
+            LaneClass::Idle if shared == 0 => {
+                self.total.saturating_sub(self.kept_for_troubled).min(1)
+            }
             LaneClass::Idle | LaneClass::Busy => shared,
-            LaneClass::Doubtful => shared.min(self.doubtful),
-            LaneClass::Probing => shared.min(self.probing).min(1),
+            LaneClass::Doubtful => troubled.min(self.doubtful),
+            LaneClass::Probing => troubled.min(self.probing).min(1),
         };
         allowed.min(PER_VISIT)
     }
@@ -109,6 +120,7 @@ mod tests {
             kept_for_idle,
             doubtful,
             probing,
+            ..ClaimQuota::of(total)
         };
         check(ClaimQuota::of(100), [4, 4, 4, 1]);
         check(ClaimQuota::of(3), [3, 3, 3, 1]);
@@ -118,6 +130,15 @@ mod tests {
         check(quota(10, 20, 10, 10), [1, 0, 0, 0]);
         check(quota(100, 25, 3, 0), [4, 4, 3, 0]);
         check(quota(100, 25, 0, 7), [4, 4, 0, 1]);
+        let troubled = |total, kept_for_idle, kept_for_troubled| ClaimQuota {
+            kept_for_troubled,
+            ..quota(total, kept_for_idle, 10, 10)
+        };
+        check(troubled(10, 5, 3), [4, 4, 4, 1]);
+        check(troubled(5, 5, 3), [1, 0, 3, 1]);
+        check(troubled(3, 3, 3), [0, 0, 3, 1]);
+        check(troubled(2, 2, 3), [0, 0, 2, 1]);
+        check(troubled(0, 0, 3), [0; 4]);
     }
 
     #[test]
@@ -137,6 +158,16 @@ mod tests {
         quota.take(Idle, 2);
         assert_eq!(quota.total, 0);
         assert!(!quota.is_used_up(Idle), "nothing is left for others either");
+        let mut quota = ClaimQuota {
+            kept_for_idle: 3,
+            kept_for_troubled: 2,
+            ..ClaimQuota::of(3)
+        };
+        quota.take(Idle, 1);
+        assert!(quota.is_used_up(Idle) && !quota.is_used_up(Doubtful));
+        quota.take(Doubtful, 1);
+        assert_eq!(quota.for_visit(Probing), 1);
+        assert!(quota.is_used_up(Idle));
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl Partition {
         // The part that is not claimed now can be kept as well.
         let unclaimed = quota.total.saturating_sub(MOST_CLAIMED);
         let kept_for_idle = quota.kept_for_idle.saturating_sub(unclaimed);
+        let kept_for_troubled = quota.kept_for_troubled.saturating_sub(unclaimed);
         let mut command = self.context.call(&self.claim);
         command
             .arg(quota.total.min(MOST_CLAIMED))
@@ -199,7 +200,8 @@ impl Partition {
             .arg(kept_for_idle)
             .arg(quota.doubtful)
             .arg(quota.probing)
-            .arg(u8::from(limits.settings_source == SettingsSource::Journal));
+            .arg(u8::from(limits.settings_source == SettingsSource::Journal))
+            .arg(kept_for_troubled);
         for lane in skipped {
             command.arg(lane.as_str());
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 on_stores!(
     destinations_that_hang_delay_nobody_who_answers,
+    destinations_that_have_much_to_get_keep_no_new_one_waiting,
     a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes,
     an_attempt_that_is_asked_for_is_made_at_once,
 );
@@ -48,6 +49,38 @@ async fn destinations_that_hang_delay_nobody_who_answers(stores: Stores) {
         PERMITS / 2,
         "as many as unknown destinations may hold"
     );
+}
+
+async fn destinations_that_have_much_to_get_keep_no_new_one_waiting(stores: Stores) {
+    const PERMITS: usize = 16;
+    let server = Server::start_as(stores, |config| {
+        config.delivery.concurrency = PERMITS;
+        config.delivery.timeout = GENEROUS;
+    })
+    .await;
+    let mut busy = Merchant::start().await;
+    for number in 0..PERMITS {
+        let id = format!("first-{number}");
+        server.register(registration(&id, &busy)).await;
+        busy.call().await;
+        server.until_state(&id, "delivered").await;
+    }
+    busy.now_does(Reaction::Held(Box::new(Reaction::success())));
+    for number in 0..3 * PERMITS {
+        let id = format!("held-{number}");
+        server.register(registration(&id, &busy)).await;
+    }
+    for _ in 0..PERMITS - PERMITS / 4 {
+        busy.call().await;
+    }
+    // It has all permits that it may have, and more to get.
+    for number in 0..3 {
+        let mut new = Merchant::start().await;
+        let id = format!("new-{number}");
+        server.register(registration(&id, &new)).await;
+        new.call().await;
+        server.until_state(&id, "delivered").await;
+    }
 }
 
 /// The number of calls that have arrived since the last look.

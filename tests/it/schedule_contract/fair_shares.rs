@@ -242,6 +242,33 @@ pub async fn a_part_is_kept_for_idle_lanes(open: impl AsyncFn(Limits) -> Fixture
     assert_eq!(fixture.claim_quota(shared).await, (two, true));
 }
 
+pub async fn a_part_is_kept_for_doubtful_and_probing_lanes(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(GROWING).await;
+    for lane in ["a", "b", "c"] {
+        fixture.prove(lane).await;
+    }
+    fixture.fail("probing").await;
+    fixture.turn_to(FIRST_PROBE_MS);
+    for (lane, entries) in [("a", 2), ("b", 2), ("c", 2), ("new", 1), ("probing", 1)] {
+        fixture.put_many(lane, entries, 0).await;
+    }
+    let kept = |total, kept_for_troubled| ClaimQuota {
+        kept_for_idle: total,
+        kept_for_troubled,
+        ..ClaimQuota::of(total)
+    };
+    let (given, is_limited) = fixture.claim_quota(kept(4, 3)).await;
+    let [idle, new, probe] = &given[..] else {
+        panic!("{given:?}");
+    };
+    assert_eq!(idle, "a-0000");
+    assert_eq!((new.as_str(), probe.as_str()), ("new-0000", "probing-0000"));
+    assert!(is_limited, "one is left that idle lanes do not get");
+    let (given, is_limited) = fixture.claim_quota(kept(4, 2)).await;
+    assert_eq!(given, ["b-0000", "c-0000"]);
+    assert!(is_limited, "the lanes that are busy now");
+}
+
 pub async fn doubtful_and_probing_lanes_get_their_part(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(GROWING).await;
     fixture.fail("probing").await;

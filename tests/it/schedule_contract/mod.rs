@@ -281,6 +281,7 @@ macro_rules! all_lanes {
             fair_shares {
                 destinations_that_answer_come_first,
                 a_part_is_kept_for_idle_lanes,
+                a_part_is_kept_for_doubtful_and_probing_lanes,
                 doubtful_and_probing_lanes_get_their_part,
             }
         );

@@ -83,12 +83,13 @@ pub enum Configured {
 fn quota() -> impl Strategy<Value = ClaimQuota> {
     let total = prop_oneof![Just(1_usize), 1..9_usize, Just(40)];
     let part = || prop_oneof![2 => Just(40_usize), 3 => 0..4_usize];
-    let parts = (0..4_usize, part(), part());
+    let parts = (0..4_usize, 0..3_usize, part(), part());
     (total, prop::option::of(parts)).prop_map(|(total, parts)| match parts {
         None => ClaimQuota::of(total),
-        Some((kept_for_idle, doubtful, probing)) => ClaimQuota {
+        Some((kept_for_idle, kept_for_troubled, doubtful, probing)) => ClaimQuota {
             total,
             kept_for_idle,
+            kept_for_troubled,
             doubtful,
             probing,
         },

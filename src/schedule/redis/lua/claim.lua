@@ -15,7 +15,8 @@
 --       15 maximum number of leases to give to doubtful lanes
 --       16 maximum number of leases to give to lanes that are probing
 --       17 '1' if the settings of lanes come from a journal: until they are here, no lane gets anything
---        18 and on: the lanes that this instance skips. They get nothing, keep their turns, and do not count for
+--       18 how many of the leases that are kept for idle lanes these leave to doubtful and probing lanes
+--        19 and on: the lanes that this instance skips. They get nothing, keep their turns, and do not count for
 --          the third and fourth item of the reply
 -- Reply  now, writes, when to claim next (-1: nothing known), whether a lane is due that got nothing because
 --        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
@@ -34,7 +35,7 @@ local lost = check_in()
 if lost then return lost end
 
 local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local kept_for_idle = tonumber(ARGV[14])
+local kept_for_idle, kept_for_troubled = tonumber(ARGV[14]), tonumber(ARGV[18])
 local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) }
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
@@ -44,7 +45,7 @@ local WAITING_BYTES = 65536
 local lacks_settings = false
 -- The lanes to skip; nil if there are none.
 local skipped
-for i = 18, #ARGV do
+for i = 19, #ARGV do
   skipped = skipped or {}
   skipped[ARGV[i]] = true
 end
@@ -53,7 +54,8 @@ local reply
 -- How many leases a visit of a lane of this class may give (as ClaimQuota::for_visit).
 local function for_visit(class)
   local allowed = most - kept_for_idle
-  if allowed <= 0 then return class == IDLE and most > 0 and 1 or 0 end
+  if class >= DOUBTFUL and allowed < kept_for_troubled then allowed = math.min(most, kept_for_troubled) end
+  if allowed <= 0 then return class == IDLE and most > kept_for_troubled and 1 or 0 end
   if allowed > visit then allowed = visit end
   local part = parts[class]
   if part and allowed > part then allowed = part end
@@ -385,7 +387,10 @@ local function visit_lane(lane, class, allowed, tail, health)
     given, some_wait = give(lane, class, health, lease_count + #keys >= limit, keys)
     if some_wait then has_more = nil end
     most = most - given
-    if parts[class] then parts[class] = parts[class] - given end
+    if parts[class] then
+      parts[class] = parts[class] - given
+      kept_for_troubled = math.max(kept_for_troubled - given, 0)
+    end
     if health.interval and given > 0 then
       health[ARRIVAL] = math.max(health[ARRIVAL], NOW_US) + given * health.interval
       health[USED] = NOW
