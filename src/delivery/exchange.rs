@@ -229,6 +229,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_kept_connection_that_was_reset_before_the_request_costs_no_attempt() {
+        let pool = Pool::default();
+        let (mut kept, receiver, _ended) = connect(&pool).await;
+        kept.kept = true;
+        receiver.set_zero_linger().expect("set");
+        // Nothing is awaited between the reset and the request, so the runtime has not noticed it.
+        drop(receiver);
+        let body = Full::new(Bytes::from_static(b"!"));
+        let request = Request::post("/").header("Host", "shop.example").body(body);
+        let (request, until) = (request.expect("a request"), Instant::now() + TRIAL);
+        let recorder = CallRecorder::default();
+        let (ack, key) = rule_and_key();
+        let judging = Judging {
+            ack: &ack,
+            key: &key,
+            accepted: &OnceLock::new(),
+        };
+        let exchanged = exchange(kept, request, &judging, ORIGIN, &pool, until, &recorder).await;
+        assert!(matches!(exchanged, ExchangeResult::Unsent));
+    }
+
+    #[tokio::test]
     async fn nothing_is_sent_once_the_lease_is_over() {
         let pool = Pool::default();
         let (new, mut receiver, ended) = connect(&pool).await;

@@ -10,6 +10,9 @@ use crate::domain::attempt::{Answer, Outcome};
 use std::error::Error;
 use std::io;
 
+/// Maximum number of characters of a recorded reason.
+const LONGEST_REASON: usize = 1_000;
+
 /// The recorded answer of a call for which no connection could be opened.
 pub fn not_connected(error: &(dyn Error + 'static)) -> Answer {
     let (outcome, reason) = causes(error)
@@ -71,21 +74,31 @@ pub fn is_broken_off(error: &hyper::Error) -> bool {
         let incomplete = cause
             .downcast_ref::<hyper::Error>()
             .is_some_and(hyper::Error::is_incomplete_message);
-        let broken = cause.downcast_ref::<io::Error>().is_some_and(|error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::ConnectionReset
-                    | io::ErrorKind::ConnectionAborted
-                    | io::ErrorKind::BrokenPipe
-                    | io::ErrorKind::UnexpectedEof
-            )
-        });
+        let broken = cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(is_closed_by_receiver);
         incomplete || broken
     })
 }
 
-/// The recorded answer of a call that got no answer.
-pub fn without_answer(outcome: Outcome, reason: String) -> Answer {
+/// Whether the error of a socket means that the receiver has closed or reset the connection.
+pub fn is_closed_by_receiver(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof
+    )
+}
+
+/// The recorded answer of a call that got no answer. Of a long reason, the first [`LONGEST_REASON`] characters are kept:
+/// receivers decide about parts of it, such as the purposes of a certificate.
+pub fn without_answer(outcome: Outcome, mut reason: String) -> Answer {
+    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+        reason.truncate(end);
+        reason.push_str("...");
+    }
     Answer {
         outcome,
         status: None,
@@ -223,4 +236,32 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     causes(error)
         .last()
         .map_or_else(String::new, ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::CertificateError;
+    use rustls::ExtendedKeyPurpose;
+
+    #[test]
+    fn a_receiver_does_not_make_a_reason_long() {
+        let purposes = (0..20_000).map(|last| ExtendedKeyPurpose::Other(vec![1, 2, 840, last]));
+        let unfit = CertificateError::InvalidPurposeContext {
+            required: ExtendedKeyPurpose::ServerAuth,
+            presented: purposes.collect(),
+        };
+        let error = HandshakeError {
+            error: io::Error::other(rustls::Error::InvalidCertificate(unfit)),
+            has_own_ca: false,
+        };
+        let answer = not_connected(&error);
+        assert_eq!(answer.outcome, Outcome::Tls);
+        assert!(
+            answer
+                .reason
+                .starts_with("the certificate cannot be used for a server (")
+        );
+        assert_eq!(answer.reason.chars().count(), LONGEST_REASON + 3);
+    }
 }

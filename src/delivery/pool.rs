@@ -63,6 +63,8 @@ struct PoolState {
     idle: usize,
     opened: u64,
     sweeping: bool,
+    /// When all origins were looked at for the last time.
+    swept: Option<Instant>,
 }
 
 struct OriginConnections {
@@ -230,7 +232,7 @@ impl PoolState {
     /// The entry of an origin. Creates it if there is none; `None` if there are too many origins already.
     fn known(&mut self, origin: &str, now: Instant) -> Option<&mut OriginConnections> {
         if !self.origins.contains_key(origin) {
-            if self.origins.len() >= MOST_ORIGINS {
+            if self.origins.len() >= MOST_ORIGINS && may_sweep(self.swept, now) {
                 self.sweep(now);
             }
             if self.origins.len() >= MOST_ORIGINS {
@@ -243,12 +245,19 @@ impl PoolState {
     }
 
     fn sweep(&mut self, now: Instant) {
+        self.swept = Some(now);
         self.origins.retain(|_, known| {
             known.drop_expired(now);
             !known.idle.is_empty() || !known.reuse.is_forgotten(now)
         });
         self.idle = self.origins.values().map(|known| known.idle.len()).sum();
     }
+}
+
+/// Whether all origins may be looked at again to make room for another one. If there are too many, every call to one that
+/// is not remembered would do so, and each time it takes milliseconds in which all other calls wait.
+pub fn may_sweep(swept: Option<Instant>, now: Instant) -> bool {
+    swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP_INTERVAL)
 }
 
 /// Closes connections that have been idle too long. Ends when no idle connection is left.
@@ -388,6 +397,20 @@ mod tests {
         assert_eq!(pool.lock().origins.len(), 1);
         pool.lock().sweep(now + REMEMBERED);
         assert_eq!(pool.lock().origins.len(), 0);
+    }
+
+    #[test]
+    fn a_full_pool_looks_for_room_once_a_second() {
+        let (mut pool, now) = (PoolState::default(), Instant::now());
+        for number in 0..MOST_ORIGINS {
+            assert!(pool.known(&number.to_string(), now).is_some());
+        }
+        let almost = now + REMEMBERED - Duration::from_millis(1);
+        assert!(pool.known("another", almost).is_none());
+        // All could be forgotten by now, and that is not looked at.
+        assert!(pool.known("another", now + REMEMBERED).is_none());
+        assert!(pool.known("another", almost + SWEEP_INTERVAL).is_some());
+        assert_eq!(pool.origins.len(), 1);
     }
 
     #[tokio::test]

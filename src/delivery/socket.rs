@@ -85,6 +85,11 @@ impl Meter {
         self.check.store(kept, Ordering::Release);
     }
 
+    /// Notes that an earlier call used the connection and none uses it now, so the next write first checks that it is open.
+    pub fn check_before_write(&self) {
+        self.check.store(true, Ordering::Release);
+    }
+
     /// Notes that this many calls use the connection at the same time, of which the first lease expires at `until`.
     /// Nothing is written after that. Each new call may read as many bytes as a call that has a connection alone.
     pub fn share(&self, calls: usize, is_new: bool, until: Option<Instant>) {
@@ -313,6 +318,13 @@ mod tests {
         meter.begin(true, later());
         let error = socket.write(b"second").await.expect_err("closed");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        assert!(meter.nothing_written());
+        let (mut socket, meter, receiver) = pair().await;
+        receiver.set_zero_linger().expect("set");
+        drop(receiver);
+        meter.check_before_write();
+        let error = socket.write(b"first").await.expect_err("reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         assert!(meter.nothing_written());
         // A new connection is not checked, so the bytes are written although the receiver has closed it.
         let (mut socket, meter, receiver) = pair().await;

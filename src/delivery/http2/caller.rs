@@ -6,6 +6,7 @@
 
 use super::connection_end::ConnectionEnd;
 use super::exchange::{Http2Exchange, exchange};
+use super::origin::MOST_CONNECTIONS;
 use super::pool::{CallPlace, Http2Pool, OpenedPlace, Opening, PlaceSearch};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::connector::{ConnectError, Negotiated, ReceiverConnector};
@@ -21,6 +22,8 @@ use url::Url;
 
 /// How often a request may be sent again that was not processed.
 const MOST_REPEATS: usize = 2;
+/// How many kept connections may end before the request was written, besides: as many as there can be.
+const MOST_KEPT_IN_VAIN: usize = MOST_CONNECTIONS;
 /// How many connections one call may open. With as many repeats, further ones are wanted only if the receiver allowed no
 /// calls on one of these.
 const MOST_OPENINGS: usize = 1 + MOST_REPEATS;
@@ -73,7 +76,7 @@ impl Http2Caller {
         until: Instant,
         recorder: &CallRecorder,
     ) -> Http2Result {
-        let mut repeats = 0;
+        let (mut repeats, mut kept_in_vain) = (0, 0);
         let mut openings = 0;
         let mut avoided = None;
         loop {
@@ -89,11 +92,17 @@ impl Http2Caller {
             match exchange(place, request, judging, until, recorder).await {
                 Http2Exchange::Answered(answer) => return Http2Result::Answered(answer),
                 Http2Exchange::TooLate => return Http2Result::TooLate,
-                Http2Exchange::NotProcessed(_, connection) if repeats < MOST_REPEATS => {
-                    repeats += 1;
-                    avoided = Some(connection);
+                Http2Exchange::NotProcessed(unprocessed) => {
+                    let (count, most) = match unprocessed.was_kept_in_vain {
+                        true => (&mut kept_in_vain, MOST_KEPT_IN_VAIN),
+                        false => (&mut repeats, MOST_REPEATS),
+                    };
+                    if *count == most {
+                        return Http2Result::Answered(unprocessed.answer);
+                    }
+                    *count += 1;
+                    avoided = Some(unprocessed.connection);
                 }
-                Http2Exchange::NotProcessed(answer, _) => return Http2Result::Answered(answer),
             }
         }
     }

@@ -122,6 +122,7 @@ impl Http2Connection {
     pub fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.opened) >= MOST_AGE
             || self.state.is_leaving()
+            || self.state.is_misdirected()
             || self.state.end().is_some()
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::call_trace::Phase;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Error, SendStream};
-use http::Request;
+use http::{Request, StatusCode};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Instant;
@@ -21,10 +21,20 @@ pub enum Http2Exchange {
     /// An answer came, or the exchange failed and the answer says why.
     Answered(Answer),
     /// The receiver did not process the request: it says so, or the request was not written. So it may be sent again, over
-    /// another connection. Contains what is recorded if it is not, and the number of the connection.
-    NotProcessed(Answer, u64),
+    /// another connection.
+    NotProcessed(Unprocessed),
     /// The lease expired before the request was written. Nothing was sent.
     TooLate,
+}
+
+/// A request that was not processed.
+pub struct Unprocessed {
+    /// What is recorded if it is not sent again.
+    pub answer: Answer,
+    /// The number of its connection.
+    pub connection: u64,
+    /// Whether the connection was kept from earlier calls, and nothing of the request was written.
+    pub was_kept_in_vain: bool,
 }
 
 /// Sends a request and reads its answer. If the request was not written before `until`, it is not sent. A call that is
@@ -59,11 +69,15 @@ pub async fn exchange(
         return if Instant::now() >= until {
             Http2Exchange::TooLate
         } else {
-            Http2Exchange::NotProcessed(end.answer(), connection.id)
+            Http2Exchange::NotProcessed(Unprocessed {
+                answer: end.answer(),
+                connection: connection.id,
+                was_kept_in_vain: place.kept && state.is_unwritten(stream),
+            })
         };
     }
-    let is_closed = error.is_io() && !state.is_leaving();
-    if is_closed && end == ConnectionEnd::closed() && place.closed_without_a_word(Instant::now()) {
+    let is_closed = error.is_io() && state.is_closed_without_a_word();
+    if is_closed && place.closed_without_a_word(Instant::now()) {
         return Http2Exchange::Answered(ConnectionEnd::closed_between().answer());
     }
     Http2Exchange::Answered(end.answer())
@@ -153,6 +167,9 @@ async fn receive(
     recorder: &CallRecorder,
 ) -> Result<Answer, Error> {
     let response = response.await?;
+    if response.status() == StatusCode::MISDIRECTED_REQUEST {
+        state.misdirected();
+    }
     recorder.begin(Phase::Body);
     let begun = judging.begin(&response);
     let mut stream = response.into_body();
@@ -187,3 +204,6 @@ fn end_of(error: &Error, state: &ConnectionState) -> ConnectionEnd {
         ConnectionEnd::of(error)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,14 @@
 use super::connection::Http2Connection;
 use crate::delivery::reuse::{REMEMBERED, Reuse};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Maximum number of connections of one origin that get calls. Calls that need more wait for room.
-const MOST_CONNECTIONS: usize = 8;
+pub const MOST_CONNECTIONS: usize = 8;
+
+/// How long a connection with calls in flight is silent before new calls prefer another one.
+const SILENT_BEFORE_OTHERS: Duration = Duration::from_secs(1);
 
 /// The connections of one origin, and what is known of its receiver.
 pub struct Http2Origin {
@@ -47,7 +50,8 @@ impl Http2Origin {
         }
     }
 
-    /// A connection with room for a call. Of several, the one with the most calls, so that the others end.
+    /// A connection with room for a call. Of several, the one with the most calls, so that the others end; but one that is
+    /// silent only if all are. A connection that has died keeps its calls, so it would be the one with the most.
     pub fn with_room(&mut self, avoided: Option<u64>, now: Instant) -> Option<&mut PooledHttp2> {
         let reuse = &self.reuse;
         let usable = self.connections.iter_mut().filter(|pooled| {
@@ -56,7 +60,10 @@ impl Http2Origin {
                 && pooled.connection.takes_calls(now)
                 && pooled.calls < pooled.connection.most_calls()
         });
-        usable.max_by_key(|pooled| pooled.calls)
+        usable.max_by_key(|pooled| {
+            let is_silent = pooled.connection.state.silent_for(now) >= SILENT_BEFORE_OTHERS;
+            (!is_silent, pooled.calls)
+        })
     }
 
     /// What a call that found no room waits for; `None` if it should open a connection.

@@ -8,6 +8,7 @@
 
 use super::connection::Http2Connection;
 use super::origin::{Http2Origin, PooledHttp2};
+use crate::delivery::pool::may_sweep;
 use crate::delivery::reuse::IDLE;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,6 +32,8 @@ struct Http2Origins {
     connections: usize,
     opened: u64,
     sweeping: bool,
+    /// When all origins were looked at for the last time.
+    swept: Option<Instant>,
 }
 
 /// What a call that needs a connection finds.
@@ -190,7 +193,7 @@ impl Http2Origins {
     /// The entry of an origin. Creates it if there is none; `None` if there are too many origins already.
     fn known(&mut self, origin: &str, now: Instant) -> Option<&mut Http2Origin> {
         if !self.by_name.contains_key(origin) {
-            if self.by_name.len() >= MOST_ORIGINS {
+            if self.by_name.len() >= MOST_ORIGINS && may_sweep(self.swept, now) {
                 self.sweep(now);
             }
             if self.by_name.len() >= MOST_ORIGINS {
@@ -203,6 +206,7 @@ impl Http2Origins {
     }
 
     fn sweep(&mut self, now: Instant) {
+        self.swept = Some(now);
         self.by_name.retain(|_, known| {
             known.drop_expired(now);
             known.tell_if_in_vain(now);

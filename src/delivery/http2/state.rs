@@ -4,7 +4,7 @@
 use super::connection_end::ConnectionEnd;
 use super::frames::{Found, kind};
 use super::send_window::SendWindow;
-use crate::delivery::failure::broken_connection;
+use crate::delivery::failure::{broken_connection, is_closed_by_receiver};
 use crate::delivery::socket::Meter;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,9 @@ use tokio::sync::Notify;
 const MOST_OTHER_FRAMES: u32 = 256;
 /// How many more for each call: settings, pings, window updates, headers, interim answers. An answer needs about 40.
 const MOST_OTHER_FRAMES_OF_CALL: u32 = 256;
+/// A receiver may say after so many bytes of a body that it takes more, once for the stream and once for the connection.
+/// Common servers do so after 4 KiB and more, and after each frame.
+const BYTES_FOR_UPDATES: u32 = 1_024;
 /// How long a connection with calls in flight is silent before the receiver is asked whether it is still there.
 pub const SILENT_BEFORE_PING: Duration = Duration::from_secs(3);
 /// How long a connection with calls in flight is silent before new calls use other connections.
@@ -43,12 +46,18 @@ struct ObservedConnection {
     /// How much of bodies it takes.
     window: SendWindow,
     other_frames_left: u32,
+    /// How many window updates may come beside these, for what was sent of bodies.
+    updates_left: u32,
     /// The calls in flight, each with the instant at which its lease expires.
     calls: Vec<(u64, Instant)>,
     /// When the first of the calls in flight began.
     busy_since: Instant,
     next_call: u64,
     end: Option<ConnectionEnd>,
+    /// Whether it ended because the receiver closed or reset it.
+    is_closed: bool,
+    /// Whether it leads to a server that does not serve the origin.
+    is_misdirected: bool,
     /// Whether calls that wait for this connection should look again.
     is_changed: bool,
 }
@@ -70,10 +79,13 @@ impl ConnectionState {
                 is_doubtful: false,
                 window: SendWindow::new(),
                 other_frames_left: MOST_OTHER_FRAMES,
+                updates_left: 0,
                 calls: Vec::new(),
                 busy_since: now,
                 next_call: 0,
                 end: None,
+                is_closed: false,
+                is_misdirected: false,
                 is_changed: false,
             }),
         }
@@ -100,7 +112,10 @@ impl ConnectionState {
 
     /// Notes that so many bytes of a body are being written.
     pub fn wrote_body(&self, bytes: u32, now: Instant) {
-        self.lock().window.sent(bytes, now);
+        let mut observed = self.lock();
+        observed.window.sent(bytes, now);
+        let updates = 2 * bytes.div_ceil(BYTES_FOR_UPDATES);
+        observed.updates_left = observed.updates_left.saturating_add(updates);
     }
 
     /// Notes that a call has ended whose body was not sent whole.
@@ -111,7 +126,9 @@ impl ConnectionState {
     /// Notes that reading or writing failed.
     pub fn broke(&self, error: &io::Error) {
         let (outcome, reason) = broken_connection(error);
-        self.lock().ended(ConnectionEnd { outcome, reason });
+        let mut observed = self.lock();
+        observed.is_closed |= observed.end.is_none() && is_closed_by_receiver(error);
+        observed.ended(ConnectionEnd { outcome, reason });
     }
 
     /// Notes that the receiver has closed the connection.
@@ -122,6 +139,7 @@ impl ConnectionState {
             (true, code) => ConnectionEnd::left_with(code.into()),
             (false, _) => ConnectionEnd::silent(),
         };
+        observed.is_closed |= observed.end.is_none();
         observed.ended(end);
     }
 
@@ -145,6 +163,27 @@ impl ConnectionState {
         self.lock().last_stream.is_some()
     }
 
+    /// Notes that the receiver does not serve the origin over this connection (421; RFC 9110, section 15.5.20).
+    pub fn misdirected(&self) {
+        self.lock().is_misdirected = true;
+    }
+
+    /// Whether the receiver does not serve the origin over this connection.
+    pub fn is_misdirected(&self) -> bool {
+        self.lock().is_misdirected
+    }
+
+    /// Whether the receiver has closed or reset the connection without saying that it leaves.
+    pub fn is_closed_without_a_word(&self) -> bool {
+        let observed = self.lock();
+        observed.is_closed && observed.last_stream.is_none()
+    }
+
+    /// Whether nothing of the request of a stream was written.
+    pub fn is_unwritten(&self, stream: u32) -> bool {
+        stream > self.lock().written
+    }
+
     /// Whether the receiver cannot have processed the request of a stream that has failed: it was not written, or the
     /// receiver says so (RFC 9113, section 6.8).
     pub fn is_unprocessed(&self, stream: u32) -> bool {
@@ -158,6 +197,7 @@ impl ConnectionState {
         observed.end.is_none()
             && observed.has_settings
             && observed.last_stream.is_none()
+            && !observed.is_misdirected
             && !observed.is_doubtful
             && !observed.window.is_stuck(now)
             && observed.silent_for(now) < SILENT_BEFORE_DOUBT
@@ -173,6 +213,10 @@ impl ConnectionState {
         let mut observed = self.lock();
         if observed.calls.is_empty() {
             observed.busy_since = now;
+            // What a receiver says right after the connection was opened does not mean that it closes it.
+            if observed.next_call > 0 {
+                self.meter.check_before_write();
+            }
         }
         observed.next_call += 1;
         let number = observed.next_call;
@@ -248,7 +292,9 @@ impl ObservedConnection {
         }
         // Settings may change how many calls the connection may have.
         self.is_changed |= frame.is_settings();
-        if frame.kind != kind::DATA || frame.length == 0 {
+        if frame.kind == kind::WINDOW_UPDATE && self.updates_left > 0 {
+            self.updates_left -= 1;
+        } else if frame.kind != kind::DATA || frame.length == 0 {
             let left = self.other_frames_left.checked_sub(1);
             self.other_frames_left = left.ok_or_else(ConnectionEnd::too_many_frames)?;
         }
@@ -282,121 +328,4 @@ impl ObservedConnection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::delivery::http2::frames::FrameFinder;
-    use crate::delivery::socket::Socket;
-    use tokio::net::{TcpListener, TcpStream};
-
-    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    const PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
-
-    fn came(state: &ConnectionState, bytes: &[u8], now: Instant) -> Result<(), ConnectionEnd> {
-        let mut result = Ok(());
-        FrameFinder::after(0).read(bytes, |found| {
-            if result.is_ok() {
-                result = state.came(found, now);
-            }
-        });
-        result
-    }
-
-    /// A connection whose receiver has sent its settings.
-    async fn begun(now: Instant) -> ConnectionState {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let stream = TcpStream::connect(address).await.expect("connects");
-        let state = ConnectionState::new(Socket::new(stream).1, now);
-        assert!(!state.takes_calls(now));
-        came(&state, &SETTINGS, now).expect("settings");
-        assert!(state.take_change());
-        assert!(state.takes_calls(now));
-        state
-    }
-
-    #[tokio::test]
-    async fn a_call_that_ran_out_of_time_puts_its_connection_in_doubt_until_an_answer_comes() {
-        let now = Instant::now();
-        let state = begun(now).await;
-        let until = now + Duration::from_secs(60);
-        let (first, second) = (state.begin_call(until, now), state.begin_call(until, now));
-        state.end_call(first, true);
-        assert!(!state.takes_calls(now));
-        came(&state, &PING, now).expect("one ping");
-        assert!(!state.takes_calls(now), "a ping of its own says nothing");
-        came(&state, &PONG, now).expect("an answer");
-        assert!(state.take_change());
-        assert!(state.takes_calls(now));
-        state.end_call(second, false);
-        assert!(state.takes_calls(now));
-    }
-
-    #[tokio::test]
-    async fn a_connection_that_is_silent_during_calls_gets_no_further_ones() {
-        let now = Instant::now();
-        let state = begun(now).await;
-        // Without calls, there is nothing to say.
-        let later = now + Duration::from_secs(3_600);
-        assert!(state.takes_calls(later));
-        assert_eq!(state.silent_for(later), Duration::ZERO);
-        let call = state.begin_call(later + Duration::from_secs(60), later);
-        let millisecond = Duration::from_millis(1);
-        assert!(state.takes_calls(later + SILENT_BEFORE_DOUBT - millisecond));
-        let silent = later + SILENT_BEFORE_DOUBT;
-        assert!(!state.takes_calls(silent));
-        came(&state, &PING, silent).expect("one ping");
-        assert!(state.takes_calls(silent));
-        state.end_call(call, false);
-    }
-
-    #[tokio::test]
-    async fn a_connection_that_takes_no_bodies_gets_no_calls_although_it_answers_pings() {
-        let now = Instant::now();
-        let state = begun(now).await;
-        state.wrote_body(65_535, now);
-        assert!(state.takes_calls(now));
-        state.ended_unsent();
-        came(&state, &PONG, now).expect("an answer");
-        assert!(!state.takes_calls(now));
-        assert!(!state.take_change());
-        let window_update = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        came(&state, &window_update, now).expect("an update");
-        assert!(state.take_change());
-        assert!(state.takes_calls(now));
-    }
-
-    #[tokio::test]
-    async fn what_was_not_written_or_came_after_the_last_call_was_not_processed() {
-        let now = Instant::now();
-        let state = begun(now).await;
-        state.wrote(5);
-        assert!(state.is_unprocessed(7));
-        assert!(!state.is_unprocessed(5));
-        came(&state, &GOAWAY, now).expect("a farewell");
-        assert!(state.is_leaving() && !state.takes_calls(now));
-        assert!(state.is_unprocessed(5));
-        assert!(!state.is_unprocessed(3));
-    }
-
-    #[tokio::test]
-    async fn so_many_frames_may_come_for_each_call_and_no_more() {
-        let now = Instant::now();
-        let state = begun(now).await;
-        let until = now + Duration::from_secs(60);
-        // What earlier calls did not use does not remain.
-        for _ in 0..10 {
-            let call = state.begin_call(until, now);
-            state.end_call(call, false);
-        }
-        state.begin_call(until, now);
-        let most = MOST_OTHER_FRAMES + MOST_OTHER_FRAMES_OF_CALL;
-        for _ in 0..most {
-            came(&state, &PING, now).expect("within the bound");
-        }
-        let end = ConnectionEnd::too_many_frames();
-        assert_eq!(came(&state, &PING, now), Err(end.clone()));
-        assert_eq!(state.end(), Some(end));
-    }
-}
+mod tests;

@@ -146,7 +146,15 @@ async fn a_receiver_that_leaves_ends_what_it_has_and_gets_the_rest_on_a_new_conn
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shared_connection_that_is_closed_without_a_word_is_not_shared_again() {
-    let mut receiver = Http2Receiver::start(None).await;
+    not_shared_after(Http2Receiver::start(None).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_connection_that_is_reset_is_not_shared_again() {
+    not_shared_after(Http2Receiver::start_resetting().await).await;
+}
+
+async fn not_shared_after(mut receiver: Http2Receiver) {
     let server = start().await;
     set(&server, "shop", over_http2(&receiver.url())).await;
     let (attempts, _calls) = tokio::join!(tested_often(&server, "shop", 3), async {

@@ -25,6 +25,7 @@ mod hostile;
 mod http2;
 mod http2_failures;
 mod http2_hostile;
+mod http2_kept;
 mod http2_node;
 mod http2_sharing;
 mod jobs;

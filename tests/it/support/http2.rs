@@ -22,6 +22,7 @@ struct Shared {
     builder: Builder,
     report: mpsc::UnboundedSender<Http2Call>,
     opened: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
     http1_calls: Arc<AtomicUsize>,
 }
 
@@ -31,6 +32,7 @@ pub struct Http2Receiver {
     scheme: &'static str,
     calls: mpsc::UnboundedReceiver<Http2Call>,
     opened: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
     http1_calls: Arc<AtomicUsize>,
 }
 
@@ -64,6 +66,19 @@ impl Http2Receiver {
 
     /// Likewise, with changes to what it says of itself.
     pub async fn start_as(tls: Option<ServerConfig>, change: impl FnOnce(&mut Builder)) -> Self {
+        Self::start_ending(tls, change, false).await
+    }
+
+    /// Starts one without TLS. Each connection that it closes is reset.
+    pub async fn start_resetting() -> Self {
+        Self::start_ending(None, |_| {}, true).await
+    }
+
+    async fn start_ending(
+        tls: Option<ServerConfig>,
+        change: impl FnOnce(&mut Builder),
+        resets: bool,
+    ) -> Self {
         let mut builder = Builder::new();
         change(&mut builder);
         let (report, calls) = mpsc::unbounded_channel();
@@ -71,18 +86,25 @@ impl Http2Receiver {
             builder,
             report,
             opened: Arc::default(),
+            closed: Arc::default(),
             http1_calls: Arc::default(),
         };
         let (opened, http1_calls) = (shared.opened.clone(), shared.http1_calls.clone());
+        let closed = shared.closed.clone();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let address = each_connection(move |stream| {
             let (shared, acceptor) = (shared.clone(), acceptor.clone());
             let _ = stream.set_nodelay(true);
+            if resets {
+                let _ = stream.set_zero_linger();
+            }
             let number = shared.opened.fetch_add(1, Ordering::SeqCst);
             async move {
                 let Some(acceptor) = acceptor else {
-                    return serve(stream, number, &shared).await;
+                    serve(stream, number, &shared).await;
+                    shared.closed.fetch_add(1, Ordering::SeqCst);
+                    return;
                 };
                 let Ok(mut stream) = acceptor.accept(stream).await else {
                     return;
@@ -103,6 +125,7 @@ impl Http2Receiver {
             scheme,
             calls,
             opened,
+            closed,
             http1_calls,
         }
     }
@@ -120,6 +143,16 @@ impl Http2Receiver {
     /// How many connections were opened to it.
     pub fn opened(&self) -> usize {
         self.opened.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many connections without TLS are closed.
+    pub async fn until_closed(&self, count: usize) {
+        let closing = async {
+            while self.closed.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        super::within("the connections to be closed", closing).await;
     }
 
     /// How many calls came over HTTP/1.1.

@@ -114,6 +114,8 @@ pub struct FrameScript {
     pub answers_pings: bool,
     /// It answers each call whose body has come whole with `success`.
     pub answers_whole_calls: bool,
+    /// It says of each part of a body, for the stream and for the connection, that it takes as much again.
+    pub widens: bool,
 }
 
 /// A receiver that follows a script for each connection; the last one is for all that follow.
@@ -175,6 +177,11 @@ async fn follow(
     let (mut ignored, mut is_answered) = (0, false);
     loop {
         let (kind, flags, id, payload) = read_frame(&mut stream).await?;
+        if script.widens && kind == DATA && !payload.is_empty() {
+            let more = u32::try_from(payload.len()).expect("short").to_be_bytes();
+            let updates = [0, id].map(|of| frame(WINDOW_UPDATE, 0, of, &more));
+            stream.write_all(&updates.concat()).await?;
+        }
         match kind {
             SETTINGS if flags & ACK != 0 && script.closes_early => return leave(stream).await,
             SETTINGS if flags & ACK == 0 && !script.first.is_empty() => {
