@@ -83,6 +83,10 @@ impl TestCaller for TestCalls {
                 match call.await {
                     SendResult::Answered(answer) => answer,
                     SendResult::NoProxy(why) => not_sent(Outcome::Connect, why),
+                    SendResult::NotLookedUp => {
+                        let reason = "the look-ups of other host names took all the time";
+                        not_sent(Outcome::Timeout, reason.to_string())
+                    }
                     SendResult::TooLate => {
                         let reason = "the time ran out before the request was sent";
                         not_sent(Outcome::Timeout, reason.to_string())

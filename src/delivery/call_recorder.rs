@@ -23,6 +23,8 @@ struct Measured {
     awaited: Option<Cow<'static, str>>,
     /// Whether the call waits for the proxy itself, and not for the receiver behind it.
     awaits_proxy: bool,
+    /// Whether the look-up of its name has no thread yet, because others have them.
+    awaits_thread: bool,
 }
 
 impl CallRecorder {
@@ -71,6 +73,16 @@ impl CallRecorder {
     /// Whether the call waits for the proxy itself.
     pub fn is_awaiting_proxy(&self) -> bool {
         self.lock().awaits_proxy
+    }
+
+    /// Notes whether the look-up of the name waits for a thread from now on.
+    pub fn awaits_thread(&self, awaits: bool) {
+        self.lock().awaits_thread = awaits;
+    }
+
+    /// Whether the look-up of the name waits for a thread.
+    pub fn is_awaiting_thread(&self) -> bool {
+        self.lock().awaits_thread
     }
 
     /// What the call waits for; it follows "while". `None` before the first phase.

@@ -22,10 +22,12 @@ use rustls::ProtocolVersion;
 use rustls::pki_types::ServerName;
 use std::error::Error;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
@@ -35,6 +37,10 @@ use url::Url;
 const MOST_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of headers of one answer.
 const MOST_HEADERS: usize = 100;
+/// How long a connection may take to end that is not used any more. A receiver that does not read the rest of a request
+/// would keep it open for as long as it likes.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+
 /// Opens connections for one scheme.
 pub struct ReceiverConnector {
     scheme: Scheme,
@@ -152,7 +158,9 @@ impl ReceiverConnector {
         // The connector takes an address in the URL as it is.
         if let Some(url::Host::Domain(name)) = url.host() {
             recorder.begin(Phase::Dns);
-            addresses = self.resolver.resolve(name, share).await?;
+            recorder.awaits_thread(true);
+            let begun = || recorder.awaits_thread(false);
+            addresses = self.resolver.resolve(name, share, begun).await?;
         }
         recorder.uses(first_address(url, &addresses), None, false);
         recorder.begin(Phase::Connect);
@@ -208,7 +216,7 @@ impl ReceiverConnector {
     }
 
     /// Starts HTTP/1.1 on a stream. A task of its own runs the connection until it ends, and then sends the error
-    /// with which it ended, if there is one.
+    /// with which it ended, if there is one. It ends soon after the returned connection was dropped.
     async fn speak_http1<Stream>(
         &self,
         opened: OpenedStream<Stream>,
@@ -218,11 +226,21 @@ impl ReceiverConnector {
         Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (sender, connection) = self.http.handshake(TokioIo::new(opened.stream)).await?;
-        let (report, broke) = oneshot::channel();
+        let (mut report, broke) = oneshot::channel();
         let id = watcher.id();
         tokio::spawn(async move {
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                biased;
+                ended = &mut connection => Some(ended),
+                () = report.closed() => None,
+            };
+            let ended = match ended {
+                Some(ended) => Ok(ended),
+                None => timeout(LONGEST_FAREWELL, connection).await,
+            };
             // A call that waits for its answer gets the error too. One whose request was not sent does not.
-            if let Err(error) = connection.await {
+            if let Ok(Err(error)) = ended {
                 let _ = report.send(error);
             }
             watcher.ended();
@@ -278,3 +296,6 @@ fn server_name(url: &Uri) -> Result<ServerName<'static>, ConnectError> {
         .unwrap_or(host);
     Ok(ServerName::try_from(host.to_string())?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,9 @@ pub enum SendResult {
     Answered(Answer),
     /// The lease expired before a byte of the request was written. Nothing was sent.
     TooLate,
+    /// Look-ups of other names took all threads until the time of the call was over, and nothing was sent. It is not known
+    /// how the receiver would have answered.
+    NotLookedUp,
     /// The proxy failed, and nothing was sent. It is not known how the receiver would have answered. Contains what
     /// the proxy did, as a sentence.
     NoProxy(String),
@@ -169,6 +172,9 @@ impl HttpClient {
                 Outcome::Interrupted,
                 "the server was stopped before an answer came".to_string(),
             ));
+        }
+        if recorder.is_awaiting_thread() {
+            return SendResult::NotLookedUp;
         }
         if let Some(proxy) = (self.proxy.as_ref()).filter(|_| recorder.is_awaiting_proxy()) {
             proxy.try_aside();

@@ -2,8 +2,9 @@
 //!
 //! That resolver cannot be interrupted: if the name servers of a name do not answer, it occupies a thread for many
 //! seconds. So look-ups run on threads of their own, of which there are at most `MOST_LOOKUPS`, and nothing else of the
-//! process waits for them. Destinations that are not known to answer, and names whose last look-up was slow, get half of
-//! the threads. There is one look-up of a name at a time, shared by all calls that wait for it. A look-up that waits for a
+//! process waits for them. Destinations that are not known to answer get half of the threads, and those of them whose last
+//! look-up was slow get half of that: while the name servers of many hang, those of a new destination are still asked.
+//! There is one look-up of a name at a time, shared by all calls that wait for it. A look-up that waits for a
 //! thread is dropped when its last call ends.
 
 use crate::domain::lane_health::LaneClass;
@@ -17,14 +18,17 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 
 /// Maximum number of look-ups at a time.
 const MOST_LOOKUPS: usize = 128;
-/// Out of these, how many may be of doubtful names.
+/// Out of these, how many may be of doubtful names, slow ones included.
 const MOST_DOUBTFUL: usize = MOST_LOOKUPS / 2;
+/// Out of those, how many may be of slow names.
+const MOST_SLOW_LOOKUPS: usize = MOST_DOUBTFUL / 2;
 /// How long a thread without work is kept.
 const KEEP_THREAD: Duration = Duration::from_secs(10);
 /// A look-up that takes as long is slow. Usual ones take some milliseconds.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long a name is doubtful after a slow look-up.
-const DOUBTED: Duration = Duration::from_secs(60);
+/// How long a name counts as slow after a slow look-up, unless a later one is not. Longer than the time between two probes
+/// of a destination, however many are probed.
+const DOUBTED: Duration = Duration::from_secs(600);
 /// Maximum number of names that are remembered as slow.
 const MOST_SLOW: usize = 16_384;
 
@@ -51,8 +55,10 @@ impl HostResolver for SystemResolver {
 pub enum LookupShare {
     /// All of them: the destination answers.
     Proven,
-    /// Half of them: the destination is not known to answer, or fails.
+    /// Half of them: the destination is not known to answer, or fails; or the last look-up of its name was slow.
     Doubtful,
+    /// A quarter of them: both.
+    Slow,
 }
 
 impl From<LaneClass> for LookupShare {
@@ -73,6 +79,7 @@ pub struct Lookups {
     names: Arc<Mutex<Names>>,
     all: Arc<Semaphore>,
     doubtful: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
     threads: Threads,
 }
 
@@ -83,7 +90,7 @@ type LookupKey = (Box<str>, LookupShare);
 struct Names {
     /// The look-ups that run or wait for a thread.
     current: HashMap<LookupKey, Arc<Lookup>>,
-    /// Until when the names are doubtful whose last look-up was slow.
+    /// Until when the names count as slow whose last look-up was slow.
     slow: HashMap<Box<str>, Instant>,
 }
 
@@ -103,7 +110,7 @@ struct Running {
     names: Arc<Mutex<Names>>,
     key: LookupKey,
     began: Instant,
-    _permits: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+    _permits: [Option<OwnedSemaphorePermit>; 3],
 }
 
 /// The threads of look-ups: those for blocking work of a runtime that does nothing else.
@@ -117,6 +124,7 @@ impl Lookups {
             names: Arc::default(),
             all: Arc::new(Semaphore::new(MOST_LOOKUPS)),
             doubtful: Arc::new(Semaphore::new(MOST_DOUBTFUL)),
+            slow: Arc::new(Semaphore::new(MOST_SLOW_LOOKUPS)),
             threads: Threads::new(),
         }
     }
@@ -126,9 +134,27 @@ impl Lookups {
     /// # Errors
     /// Why the name cannot be resolved.
     pub async fn look_up(&self, name: &str, share: LookupShare) -> LookedUp {
+        self.look_up_and_tell(name, share, || ()).await
+    }
+
+    /// As [`Lookups::look_up`]. `begun` is called when the wait is the name's own: the look-up has a thread, or it has none
+    /// because those before were slow.
+    ///
+    /// # Errors
+    /// Why the name cannot be resolved.
+    pub async fn look_up_and_tell(
+        &self,
+        name: &str,
+        share: LookupShare,
+        begun: impl Fn(),
+    ) -> LookedUp {
         let waiting = self.join(name, share);
+        if waiting.key.1 == LookupShare::Slow {
+            begun();
+        }
         let beginning = waiting.lookup.0.get_or_init(|| self.begin(&waiting.key));
         let mut running = beginning.await.clone();
+        begun();
         let ended = running.wait_for(Option::is_some).await;
         let found = ended.ok().and_then(|found| found.clone());
         found.unwrap_or_else(|| Err(Arc::new(io::Error::other("the look-up broke off"))))
@@ -136,9 +162,10 @@ impl Lookups {
 
     fn join(&self, name: &str, share: LookupShare) -> Waiting<'_> {
         let mut names = lock(&self.names);
-        let share = match names.is_slow(name) {
-            true => LookupShare::Doubtful,
-            false => share,
+        let share = match (share, names.is_slow(name)) {
+            (share, false) => share,
+            (LookupShare::Proven, true) => LookupShare::Doubtful,
+            (LookupShare::Doubtful | LookupShare::Slow, true) => LookupShare::Slow,
         };
         let key = (Box::from(name), share);
         let lookup = names.current.entry(key.clone()).or_default().clone();
@@ -151,17 +178,23 @@ impl Lookups {
 
     /// Starts a look-up as soon as there is a thread for it.
     async fn begin(&self, key: &LookupKey) -> watch::Receiver<Option<LookedUp>> {
-        // They are never closed, so there is always a permit in the end.
-        let of_share = match key.1 {
-            LookupShare::Proven => None,
-            LookupShare::Doubtful => self.doubtful.clone().acquire_owned().await.ok(),
+        let parts = match key.1 {
+            LookupShare::Proven => [None, None, Some(&self.all)],
+            LookupShare::Doubtful => [None, Some(&self.doubtful), Some(&self.all)],
+            LookupShare::Slow => [Some(&self.slow), Some(&self.doubtful), Some(&self.all)],
         };
-        let of_all = self.all.clone().acquire_owned().await.ok();
+        let mut permits = [None, None, None];
+        for (permit, part) in permits.iter_mut().zip(parts) {
+            if let Some(part) = part {
+                // It is never closed, so there is always a permit in the end.
+                *permit = part.clone().acquire_owned().await.ok();
+            }
+        }
         let running = Running {
             names: self.names.clone(),
             key: key.clone(),
             began: Instant::now(),
-            _permits: (of_share, of_all),
+            _permits: permits,
         };
         let (report, found) = watch::channel(None);
         let resolver = self.resolver.clone();
@@ -249,141 +282,4 @@ fn lock(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt as _;
-    use std::sync::Condvar;
-    use tokio::task::JoinSet;
-
-    /// Blocks for every name that begins with `hang`, until it is opened.
-    #[derive(Default)]
-    struct Stub {
-        begun: Mutex<Vec<String>>,
-        is_open: Mutex<bool>,
-        opened: Condvar,
-    }
-
-    impl HostResolver for Stub {
-        fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
-            self.begun.lock().expect("sound").push(name.to_string());
-            assert!(!name.starts_with("panic"), "as asked");
-            if name.starts_with("hang") {
-                let is_open = self.is_open.lock().expect("sound");
-                let opened = self.opened.wait_while(is_open, |is_open| !*is_open);
-                drop(opened.expect("sound"));
-                return Err(io::Error::other("no such name"));
-            }
-            Ok(vec![SocketAddr::from(([127, 0, 0, 1], 0))])
-        }
-    }
-
-    impl Stub {
-        fn begun(&self) -> usize {
-            self.begun.lock().expect("sound").len()
-        }
-
-        async fn until_begun(&self, many: usize) {
-            while self.begun() < many {
-                tokio::task::yield_now().await;
-            }
-        }
-
-        fn open(&self) {
-            *self.is_open.lock().expect("sound") = true;
-            self.opened.notify_all();
-        }
-    }
-
-    /// Number of calls that wait for look-ups.
-    fn lookups_waiting(lookups: &Lookups) -> usize {
-        let names = lock(&lookups.names);
-        let waiting = names
-            .current
-            .values()
-            .map(|lookup| Arc::strong_count(lookup) - 1);
-        waiting.sum()
-    }
-
-    fn lookups() -> (Arc<Stub>, Arc<Lookups>) {
-        let stub = Arc::new(Stub::default());
-        (stub.clone(), Arc::new(Lookups::new(stub)))
-    }
-
-    #[tokio::test]
-    async fn names_that_hang_leave_threads_to_destinations_that_answer() {
-        let (stub, lookups) = lookups();
-        let mut hanging = JoinSet::new();
-        for number in 0..600 {
-            let lookups = lookups.clone();
-            let name = format!("hang-{number}.example");
-            hanging.spawn(async move { lookups.look_up(&name, LookupShare::Doubtful).await });
-        }
-        stub.until_begun(MOST_DOUBTFUL).await;
-        let good = lookups.look_up("good.example", LookupShare::Proven).await;
-        assert_eq!(good.expect("resolved").len(), 1);
-        assert_eq!(stub.begun(), MOST_DOUBTFUL + 1);
-        // Those that wait for a thread are not made after their calls have ended.
-        hanging.shutdown().await;
-        stub.open();
-        while !lock(&lookups.names).current.is_empty() {
-            tokio::task::yield_now().await;
-        }
-        let good = lookups.look_up("good.example", LookupShare::Doubtful).await;
-        assert!(good.is_ok());
-        assert_eq!(stub.begun(), MOST_DOUBTFUL + 2);
-    }
-
-    #[tokio::test]
-    async fn calls_for_one_name_share_a_look_up() {
-        let (stub, lookups) = lookups();
-        // The call that began the look-up ends, and the look-up goes on for the others.
-        let mut first = Box::pin(lookups.look_up("hang", LookupShare::Proven));
-        assert!((&mut first).now_or_never().is_none());
-        drop(first);
-        let mut waiting = JoinSet::new();
-        for _ in 0..10 {
-            let lookups = lookups.clone();
-            waiting.spawn(async move { lookups.look_up("hang", LookupShare::Proven).await });
-        }
-        while waiting.len() > lookups_waiting(&lookups) {
-            tokio::task::yield_now().await;
-        }
-        stub.until_begun(1).await;
-        stub.open();
-        for result in waiting.join_all().await {
-            assert!(result.is_err());
-        }
-        assert_eq!(stub.begun(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_look_up_that_panics_is_over() {
-        let (stub, lookups) = lookups();
-        for _ in 0..2 {
-            assert!(
-                (lookups.look_up("panic", LookupShare::Proven).await).is_err(),
-                "the same name is looked up again"
-            );
-        }
-        assert_eq!(stub.begun(), 2);
-        assert_eq!(lookups.all.available_permits(), MOST_LOOKUPS);
-    }
-
-    #[test]
-    fn a_name_whose_look_up_was_slow_is_doubtful_for_some_time() {
-        let mut names = Names::default();
-        let now = Instant::now();
-        names.ended("fast", now, now + SLOW - Duration::from_millis(1));
-        names.ended("slow", now, now + SLOW);
-        assert!(names.is_slow("slow") && !names.is_slow("fast"));
-        names.ended("slow", now, now);
-        assert!(!names.is_slow("slow"));
-        for number in 0..MOST_SLOW + 10 {
-            names.ended(&number.to_string(), now, now + SLOW);
-        }
-        assert_eq!(names.slow.len(), MOST_SLOW);
-        let later = now + DOUBTED + SLOW;
-        names.ended("later", later, later + SLOW);
-        assert_eq!(names.slow.len(), 1);
-    }
-}
+mod tests;

@@ -16,6 +16,10 @@ use std::task::{Context, Poll};
 use thiserror::Error;
 use tower_service::Service;
 
+/// Maximum number of addresses of each kind (IPv4, IPv6) that one call may try. The owner of a name may list thousands of
+/// other people's addresses.
+const MOST_ADDRESSES: usize = 16;
+
 /// The resolver of the HTTP client for one scheme.
 pub struct FilteringResolver {
     /// Says which addresses may be called.
@@ -41,7 +45,8 @@ pub enum ResolveError {
 }
 
 impl FilteringResolver {
-    /// The addresses of a host name. Their port is 0, because the connector sets the real one.
+    /// The addresses of a host name, at most [`MOST_ADDRESSES`] of each kind. Their port is 0, because the connector sets the
+    /// real one. `begun`: see [`Lookups::look_up_and_tell`].
     ///
     /// # Errors
     /// [`ResolveError`] if there is none, or one of them may not be called.
@@ -49,8 +54,9 @@ impl FilteringResolver {
         &self,
         name: &str,
         share: LookupShare,
+        begun: impl Fn(),
     ) -> Result<Vec<SocketAddr>, ResolveError> {
-        let addresses = self.lookups.look_up(name, share).await;
+        let addresses = self.lookups.look_up_and_tell(name, share, begun).await;
         let addresses = addresses.map_err(ResolveError::Unknown)?;
         if addresses.is_empty() {
             return Err(ResolveError::Empty);
@@ -58,8 +64,21 @@ impl FilteringResolver {
         for address in &*addresses {
             self.filter.check(address.ip(), self.scheme)?;
         }
-        Ok(addresses.to_vec())
+        Ok(first_of_each_kind(&addresses))
     }
+}
+
+fn first_of_each_kind(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut counts = [0; 2];
+    let mut first = Vec::new();
+    for address in addresses {
+        let count = &mut counts[usize::from(address.is_ipv6())];
+        if *count < MOST_ADDRESSES {
+            *count += 1;
+            first.push(*address);
+        }
+    }
+    first
 }
 
 /// The addresses of a host name that was resolved already, for the connector.
@@ -77,5 +96,21 @@ impl Service<Name> for Resolved {
 
     fn call(&mut self, _: Name) -> Self::Future {
         ready(Ok(std::mem::take(&mut self.0).into_iter()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[test]
+    fn of_a_name_with_very_many_addresses_some_of_each_kind_are_tried() {
+        let v6 = |last| SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last), 0));
+        let v4 = |last| SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), 0));
+        let addresses: Vec<_> = (1..=200).map(v6).chain((1..=200).map(v4)).collect();
+        let expected: Vec<_> = (1..=16).map(v6).chain((1..=16).map(v4)).collect();
+        assert_eq!(first_of_each_kind(&addresses), expected);
+        assert_eq!(first_of_each_kind(&addresses[..3]), addresses[..3]);
     }
 }

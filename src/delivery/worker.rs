@@ -167,6 +167,15 @@ impl Worker {
             Box::pin(self.defer_without_proxy(lease, &why)).await;
             return;
         }
+        if let SendResult::NotLookedUp = result {
+            tracing::debug!(
+                notification = %lease.entry.notification.key,
+                "a notification was not sent, because the look-up of its host name could not begin in time; no attempt is \
+                 spent"
+            );
+            Box::pin(self.release(lease)).await;
+            return;
+        }
         let SendResult::Answered(answer) = result else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(

@@ -13,12 +13,13 @@ use ringback::domain::destination::Destination;
 use ringback::domain::notification::{Registration, Target};
 use ringback::health::Health;
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::{Entry, Limits, Schedule, SettingsSource};
+use ringback::schedule::{ClaimQuota, Entry, Limits, Schedule, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const LIMITS: Limits = Limits {
@@ -63,6 +64,70 @@ async fn register(schedule: &dyn Schedule, id: &str, url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() {
+    /// As many new names as may be looked up at a time.
+    const MOST: usize = 64;
+    crate::support::install_tls();
+    let names = Arc::new(NameServers::default());
+    let client = HttpClient::with_resolver(settings(Duration::from_secs(1)), names.clone());
+    let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
+    let dispatcher = Dispatcher::new(
+        Arc::new(client),
+        schedule.clone(),
+        None,
+        Arc::new(SystemClock),
+        4_096,
+        Health::new(false),
+        Metrics::new(),
+    )
+    .with_endpoints(no_endpoints());
+    for number in 0..MOST {
+        let url = format!("http://hang-{number}.example/n");
+        register(&*schedule, &format!("hang-{number}"), &url).await;
+    }
+    let hanging = schedule.claim(ClaimQuota::of(MOST)).await.expect("claimed");
+    assert_eq!(hanging.leases.len(), MOST);
+    let mut calls = JoinSet::new();
+    for lease in hanging.leases {
+        let worker = dispatcher.worker();
+        calls.spawn(async move { worker.run(lease).await });
+    }
+    let begun = async {
+        while *names.begun.lock().expect("sound") < MOST {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("look-ups that hang", begun).await;
+    register(&*schedule, "good", "http://good.example/n").await;
+    // The first call ends without a look-up, and so does the second.
+    for _ in 0..2 {
+        let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
+        let [lease] = &claimed.leases[..] else {
+            panic!("{claimed:?}");
+        };
+        assert_eq!(lease.entry.notification.key, key("good"));
+        assert_eq!(lease.entry.progress.attempts, 0);
+        within("a call", dispatcher.worker().run(lease.clone())).await;
+    }
+    assert_eq!(*names.begun.lock().expect("sound"), MOST);
+    within("the calls to end", calls.join_all()).await;
+    *names.answer.lock().expect("sound") = true;
+    names.answers.notify_all();
+}
+
+fn settings(timeout: Duration) -> HttpClientSettings {
+    HttpClientSettings {
+        filter: AddressFilter {
+            allowed: vec!["127.0.0.0/8".parse().expect("a network")],
+            allow_http: true,
+        },
+        timeout,
+        user_agent: "test".to_string(),
+        proxy: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_destination_that_answers_is_called_at_once() {
     crate::support::install_tls();
     // No connection is kept, so each call looks the name up.
@@ -70,16 +135,7 @@ async fn a_destination_that_answers_is_called_at_once() {
     let closing = Reaction::RawThenClose(closing.to_vec());
     let mut merchant = Merchant::scripted(vec![], closing).await;
     let names = Arc::new(NameServers::default());
-    let settings = HttpClientSettings {
-        filter: AddressFilter {
-            allowed: vec!["127.0.0.0/8".parse().expect("a network")],
-            allow_http: true,
-        },
-        timeout: Duration::from_secs(50),
-        user_agent: "test".to_string(),
-        proxy: None,
-    };
-    let client = HttpClient::with_resolver(settings, names.clone());
+    let client = HttpClient::with_resolver(settings(Duration::from_secs(50)), names.clone());
     let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
     let dispatcher = Dispatcher::new(
         Arc::new(client),
