@@ -39,7 +39,7 @@ const MOST_HEAD_BYTES: usize = 64 * 1024;
 const MOST_HEADERS: usize = 100;
 /// How long a connection may take to end that is not used any more. A receiver that does not read the rest of a request
 /// would keep it open for as long as it likes.
-const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+const LONGEST_CLOSING: Duration = Duration::from_secs(2);
 
 /// Opens connections for one scheme.
 pub struct ReceiverConnector {
@@ -237,7 +237,7 @@ impl ReceiverConnector {
             };
             let ended = match ended {
                 Some(ended) => Ok(ended),
-                None => timeout(LONGEST_FAREWELL, connection).await,
+                None => timeout(LONGEST_CLOSING, connection).await,
             };
             // A call that waits for its answer gets the error too. One whose request was not sent does not.
             if let Ok(Err(error)) = ended {

@@ -28,7 +28,8 @@ pub enum DefaultKeysError {
     OtherMasterKey,
     /// Another server was started at the same moment, and signs with another secret.
     #[error(
-        "another server was started at the same moment and signs with another secret, so merchants would reject some of the          signatures; start this one again with the same --signing-secret, or stop the other one first"
+        "another server was started at the same moment and signs with another secret, so merchants would reject some of the \
+         signatures; start this one again with the same --signing-secret, or stop the other one first"
     )]
     OtherSecretSigns,
     /// The store failed.

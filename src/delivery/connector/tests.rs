@@ -36,7 +36,7 @@ async fn connect() -> (ReceiverConnection, TcpStream) {
 }
 
 async fn within<T>(what: &str, signal: impl Future<Output = T>) -> T {
-    let awaited = timeout(LONGEST_FAREWELL + Duration::from_secs(8), signal).await;
+    let awaited = timeout(LONGEST_CLOSING + Duration::from_secs(8), signal).await;
     awaited.unwrap_or_else(|_| panic!("{what} lasts too long"))
 }
 

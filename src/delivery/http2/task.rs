@@ -17,8 +17,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// How often it is looked whether the receiver is silent.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the farewell of a connection may take that is not used any more.
-const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+/// How long the closing of a connection may take that is not used any more.
+const LONGEST_CLOSING: Duration = Duration::from_secs(2);
 
 /// Runs a connection. `begun` is told when the settings of the receiver have come, and dropped if the connection ends
 /// before; `unnamed` ends when nothing names the connection any more. `changed` is called after every change that
@@ -37,7 +37,7 @@ pub async fn run<Stream>(
     let mut is_named = true;
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut farewell = Box::pin(sleep(LONGEST_FAREWELL));
+    let mut closing = Box::pin(sleep(LONGEST_CLOSING));
     loop {
         let progress = poll_fn(|context| {
             let polled = Pin::new(&mut connection).poll(context);
@@ -69,9 +69,9 @@ pub async fn run<Stream>(
             }
             _ = &mut unnamed, if is_named => {
                 is_named = false;
-                farewell = Box::pin(sleep(LONGEST_FAREWELL));
+                closing = Box::pin(sleep(LONGEST_CLOSING));
             }
-            () = &mut farewell, if !is_named => break,
+            () = &mut closing, if !is_named => break,
         }
     }
     state.closed();

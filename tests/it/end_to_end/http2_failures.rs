@@ -122,7 +122,7 @@ async fn a_receiver_that_leaves_ends_what_it_has_and_gets_the_rest_on_a_new_conn
         let calls = receiver.calls(3).await;
         assert_eq!(connections(&calls).len(), 1);
         calls[0].leave();
-        // Until it has read the farewell, the caller uses the old connection, whose calls are then not processed.
+        // Until it has read the GOAWAY, the caller uses the old connection, whose calls are then not processed.
         loop {
             let (attempt, connection) = tokio::join!(tested(&server, "shop"), async {
                 let call = receiver.call().await;

@@ -72,7 +72,7 @@ pub fn settings_allowing(calls: u32) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &payload)
 }
 
-/// A farewell: calls after this one were not processed.
+/// GOAWAY: calls after this one were not processed.
 pub fn go_away(last: u32, code: u32) -> Vec<u8> {
     let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
     frame(GOAWAY, 0, 0, &payload)

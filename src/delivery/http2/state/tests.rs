@@ -89,7 +89,7 @@ async fn what_was_not_written_or_came_after_the_last_call_was_not_processed() {
     state.wrote(5);
     assert!(state.is_unprocessed(7));
     assert!(!state.is_unprocessed(5));
-    came(&state, &GOAWAY, now).expect("a farewell");
+    came(&state, &GOAWAY, now).expect("a GOAWAY");
     assert!(state.is_leaving() && !state.takes_calls(now));
     assert!(state.is_unprocessed(5));
     assert!(!state.is_unprocessed(3));
