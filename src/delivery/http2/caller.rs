@@ -23,7 +23,7 @@ use url::Url;
 /// How often a request may be sent again that was not processed.
 const MOST_REPEATS: usize = 2;
 /// How many kept connections may end before the request was written, besides: as many as there can be.
-const MOST_KEPT_IN_VAIN: usize = MOST_CONNECTIONS;
+const MOST_ENDED_BEFORE_REQUEST: usize = MOST_CONNECTIONS;
 /// How many connections one call may open. With as many repeats, further ones are wanted only if the receiver allowed no
 /// calls on one of these.
 const MOST_OPENINGS: usize = 1 + MOST_REPEATS;
@@ -76,7 +76,7 @@ impl Http2Caller {
         until: Instant,
         recorder: &CallRecorder,
     ) -> Http2Result {
-        let (mut repeats, mut kept_in_vain) = (0, 0);
+        let (mut repeats, mut ended_before_request) = (0, 0);
         let mut openings = 0;
         let mut avoided = None;
         loop {
@@ -93,8 +93,8 @@ impl Http2Caller {
                 Http2Exchange::Answered(answer) => return Http2Result::Answered(answer),
                 Http2Exchange::TooLate => return Http2Result::TooLate,
                 Http2Exchange::NotProcessed(unprocessed) => {
-                    let (count, most) = match unprocessed.was_kept_in_vain {
-                        true => (&mut kept_in_vain, MOST_KEPT_IN_VAIN),
+                    let (count, most) = match unprocessed.ended_before_request {
+                        true => (&mut ended_before_request, MOST_ENDED_BEFORE_REQUEST),
                         false => (&mut repeats, MOST_REPEATS),
                     };
                     if *count == most {

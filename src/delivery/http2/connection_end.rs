@@ -35,7 +35,7 @@ impl ConnectionEnd {
         ))
     }
 
-    /// The receiver closed a connection that it shared between calls, without a word about them.
+    /// The receiver closed a connection that it shared between calls, and sent no GOAWAY before.
     pub fn closed_between() -> Self {
         Self::protocol(
             "several calls used the connection, and the receiver closed it before an answer began, without saying which \

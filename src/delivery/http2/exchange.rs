@@ -34,7 +34,7 @@ pub struct Unprocessed {
     /// The number of its connection.
     pub connection: u64,
     /// Whether the connection was kept from earlier calls, and nothing of the request was written.
-    pub was_kept_in_vain: bool,
+    pub ended_before_request: bool,
 }
 
 /// Sends a request and reads its answer. If the request was not written before `until`, it is not sent. A call that is
@@ -72,12 +72,12 @@ pub async fn exchange(
             Http2Exchange::NotProcessed(Unprocessed {
                 answer: end.answer(),
                 connection: connection.id,
-                was_kept_in_vain: place.kept && state.is_unwritten(stream),
+                ended_before_request: place.kept && state.is_unwritten(stream),
             })
         };
     }
-    let is_closed = error.is_io() && state.is_closed_without_a_word();
-    if is_closed && place.closed_without_a_word(Instant::now()) {
+    let is_closed = error.is_io() && state.is_closed_without_goaway();
+    if is_closed && place.closed_without_goaway(Instant::now()) {
         return Http2Exchange::Answered(ConnectionEnd::closed_between().answer());
     }
     Http2Exchange::Answered(end.answer())

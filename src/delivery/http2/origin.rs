@@ -93,7 +93,7 @@ impl Http2Origin {
 
     /// Tells calls that wait to look again if there is nothing to wait for any more. Connections become too old or fall
     /// silent by the passing of time, and nothing else tells.
-    pub fn tell_if_in_vain(&self, now: Instant) {
+    pub fn tell_if_nothing_awaited(&self, now: Instant) {
         if self.changes.receiver_count() > 0 && self.awaited(now).is_none() {
             self.changes.send_replace(());
         }

@@ -209,7 +209,7 @@ impl Http2Origins {
         self.swept = Some(now);
         self.by_name.retain(|_, known| {
             known.drop_expired(now);
-            known.tell_if_in_vain(now);
+            known.tell_if_nothing_awaited(now);
             !known.is_forgotten(now)
         });
         let each = self.by_name.values();
@@ -337,7 +337,7 @@ impl CallPlace {
 
     /// Notes that the receiver closed the connection without saying which calls it had read. Returns whether other calls
     /// may have used it.
-    pub fn closed_without_a_word(&self, now: Instant) -> bool {
+    pub fn closed_without_goaway(&self, now: Instant) -> bool {
         let Some((pool, origin)) = &self.shared else {
             return false;
         };

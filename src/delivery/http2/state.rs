@@ -174,7 +174,7 @@ impl ConnectionState {
     }
 
     /// Whether the receiver has closed or reset the connection without saying that it leaves.
-    pub fn is_closed_without_a_word(&self) -> bool {
+    pub fn is_closed_without_goaway(&self) -> bool {
         let observed = self.lock();
         observed.is_closed && observed.last_stream.is_none()
     }

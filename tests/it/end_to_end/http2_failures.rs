@@ -145,7 +145,7 @@ async fn a_receiver_that_leaves_ends_what_it_has_and_gets_the_rest_on_a_new_conn
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shared_connection_that_is_closed_without_a_word_is_not_shared_again() {
+async fn a_shared_connection_that_is_closed_without_goaway_is_not_shared_again() {
     not_shared_after(Http2Receiver::start(None).await).await;
 }
 

@@ -72,7 +72,7 @@ async fn a_kept_connection_that_has_ended_before_the_request_costs_no_attempt() 
         ("left", &GOAWAY, false),
         ("asked", &PING, false),
     ];
-    for (name, last_words, resets) in ends {
+    for (name, last_frame, resets) in ends {
         let pool = Http2Pool::default();
         let (place, mut receiver) = connect(&pool).await;
         let (first, ()) = tokio::join!(call(place), answer(&mut receiver));
@@ -81,7 +81,7 @@ async fn a_kept_connection_that_has_ended_before_the_request_costs_no_attempt() 
         };
         assert_eq!(first.outcome, Outcome::Acknowledged, "{name}");
         // Nothing is awaited between the end and the request, so the runtime has not noticed it.
-        receiver.try_write(last_words).expect("sent");
+        receiver.try_write(last_frame).expect("sent");
         if resets {
             receiver.set_zero_linger().expect("set");
         }
@@ -92,6 +92,6 @@ async fn a_kept_connection_that_has_ended_before_the_request_costs_no_attempt() 
         let Http2Exchange::NotProcessed(unprocessed) = call(place).await else {
             panic!("{name}: nothing was written");
         };
-        assert!(unprocessed.was_kept_in_vain, "{name}");
+        assert!(unprocessed.ended_before_request, "{name}");
     }
 }
