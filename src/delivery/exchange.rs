@@ -164,23 +164,11 @@ mod tests {
         (connection, receiver, ended)
     }
 
-    async fn deliver(
-        pool: &Pool,
-        connection: ReceiverConnection,
-        receiver: &mut TcpStream,
-        answer: &str,
-    ) {
+    /// Sends a request over a connection.
+    async fn call(pool: &Pool, connection: ReceiverConnection, until: Instant) -> ExchangeResult {
         let body = Full::new(Bytes::from_static(b"!"));
         let request = Request::post("/").header("Host", "shop.example").body(body);
-        let answering = async {
-            let mut arrived = Vec::new();
-            while arrived.last() != Some(&b'!') {
-                receiver.read_buf(&mut arrived).await.expect("sent");
-            }
-            receiver.write_all(answer.as_bytes()).await.expect("taken");
-        };
         let request = request.expect("a request");
-        let until = Instant::now() + TRIAL;
         let recorder = CallRecorder::default();
         let (ack, key) = rule_and_key();
         let judging = Judging {
@@ -188,9 +176,26 @@ mod tests {
             key: &key,
             accepted: &OnceLock::new(),
         };
-        let calling = exchange(
+        exchange(
             connection, request, &judging, ORIGIN, pool, until, &recorder,
-        );
+        )
+        .await
+    }
+
+    async fn deliver(
+        pool: &Pool,
+        connection: ReceiverConnection,
+        receiver: &mut TcpStream,
+        answer: &str,
+    ) {
+        let answering = async {
+            let mut arrived = Vec::new();
+            while arrived.last() != Some(&b'!') {
+                receiver.read_buf(&mut arrived).await.expect("sent");
+            }
+            receiver.write_all(answer.as_bytes()).await.expect("taken");
+        };
+        let calling = call(pool, connection, Instant::now() + TRIAL);
         let (exchanged, ()) = tokio::join!(calling, answering);
         assert!(matches!(exchanged, ExchangeResult::Answered(answer) if answer.status.is_some()));
     }
@@ -236,17 +241,7 @@ mod tests {
         receiver.set_zero_linger().expect("set");
         // Nothing is awaited between the reset and the request, so the runtime has not noticed it.
         drop(receiver);
-        let body = Full::new(Bytes::from_static(b"!"));
-        let request = Request::post("/").header("Host", "shop.example").body(body);
-        let (request, until) = (request.expect("a request"), Instant::now() + TRIAL);
-        let recorder = CallRecorder::default();
-        let (ack, key) = rule_and_key();
-        let judging = Judging {
-            ack: &ack,
-            key: &key,
-            accepted: &OnceLock::new(),
-        };
-        let exchanged = exchange(kept, request, &judging, ORIGIN, &pool, until, &recorder).await;
+        let exchanged = call(&pool, kept, Instant::now() + TRIAL).await;
         assert!(matches!(exchanged, ExchangeResult::Unsent));
     }
 
@@ -257,20 +252,7 @@ mod tests {
         let (mut kept, mut other_receiver, other_ended) = connect(&pool).await;
         kept.kept = true;
         for connection in [new, kept] {
-            let body = Full::new(Bytes::from_static(b"!"));
-            let request = Request::post("/").header("Host", "shop.example").body(body);
-            let (request, until) = (request.expect("a request"), Instant::now());
-            let recorder = CallRecorder::default();
-            let (ack, key) = rule_and_key();
-            let judging = Judging {
-                ack: &ack,
-                key: &key,
-                accepted: &OnceLock::new(),
-            };
-            let exchanged = exchange(
-                connection, request, &judging, ORIGIN, &pool, until, &recorder,
-            )
-            .await;
+            let exchanged = call(&pool, connection, Instant::now()).await;
             assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");

@@ -67,20 +67,7 @@ async fn register(schedule: &dyn Schedule, id: &str, url: &str) {
 async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() {
     /// As many new names as may be looked up at a time.
     const MOST: usize = 64;
-    crate::support::install_tls();
-    let names = Arc::new(NameServers::default());
-    let client = HttpClient::with_resolver(settings(Duration::from_secs(1)), names.clone());
-    let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
-    let dispatcher = Dispatcher::new(
-        Arc::new(client),
-        schedule.clone(),
-        None,
-        Arc::new(SystemClock),
-        4_096,
-        Health::new(false),
-        Metrics::new(),
-    )
-    .with_endpoints(no_endpoints());
+    let (names, schedule, dispatcher) = dispatcher(Duration::from_secs(1));
     for number in 0..MOST {
         let url = format!("http://hang-{number}.example/n");
         register(&*schedule, &format!("hang-{number}"), &url).await;
@@ -115,6 +102,25 @@ async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() 
     names.answers.notify_all();
 }
 
+/// A dispatcher whose calls have this time limit, the name servers that it asks, and its schedule.
+fn dispatcher(timeout: Duration) -> (Arc<NameServers>, Arc<dyn Schedule>, Dispatcher) {
+    crate::support::install_tls();
+    let names = Arc::new(NameServers::default());
+    let client = HttpClient::with_resolver(settings(timeout), names.clone());
+    let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
+    let dispatcher = Dispatcher::new(
+        Arc::new(client),
+        schedule.clone(),
+        None,
+        Arc::new(SystemClock),
+        4_096,
+        Health::new(false),
+        Metrics::new(),
+    )
+    .with_endpoints(no_endpoints());
+    (names, schedule, dispatcher)
+}
+
 fn settings(timeout: Duration) -> HttpClientSettings {
     HttpClientSettings {
         filter: AddressFilter {
@@ -129,24 +135,11 @@ fn settings(timeout: Duration) -> HttpClientSettings {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_destination_that_answers_is_called_at_once() {
-    crate::support::install_tls();
     // No connection is kept, so each call looks the name up.
     let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\nsuccess";
     let closing = Reaction::RawThenClose(closing.to_vec());
     let mut merchant = Merchant::scripted(vec![], closing).await;
-    let names = Arc::new(NameServers::default());
-    let client = HttpClient::with_resolver(settings(Duration::from_secs(50)), names.clone());
-    let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
-    let dispatcher = Dispatcher::new(
-        Arc::new(client),
-        schedule.clone(),
-        None,
-        Arc::new(SystemClock),
-        4_096,
-        Health::new(false),
-        Metrics::new(),
-    )
-    .with_endpoints(no_endpoints());
+    let (names, schedule, dispatcher) = dispatcher(Duration::from_secs(50));
     let drain = CancellationToken::new();
     let stop = Stop {
         drain: drain.clone(),
