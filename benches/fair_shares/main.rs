@@ -1,11 +1,13 @@
 //! Benchmark: how much destinations in trouble delay the calls to those that answer.
 //!
 //! A thousand destinations answer at once. Their notifications are due evenly spread, at half the rate that
-//! the server can deliver to them. How late the calls arrive is measured twice on the same server: alone, and
-//! beside one kind of destinations in trouble ([`trouble::Trouble`]), whose notifications are all due when the
-//! measurement begins. Then alone again on a fresh server, because machines change their speed by the minute: what was
-//! measured beside them is compared with the mean of the two. The settings are the defaults. `--beside nobody` measures
-//! alone three times: how far the ratio is from 1 then is what the machine does to it.
+//! the server can deliver to them. How late the calls arrive is measured three times, each time on a fresh server that
+//! has delivered as many notifications before: alone, beside one kind of destinations in trouble
+//! ([`trouble::Trouble`]), whose notifications are all due when the measurement begins, and alone again, because
+//! machines change their speed by the minute. What was measured beside them is compared with the mean of the two. The
+//! settings are the defaults. `--beside nobody` measures alone three times: how far the ratio is from 1 then is what
+//! the machine does to it. Each line also says which share of the processors' time a hypervisor gave to other machines
+//! ([`stolen`]): calls are late then for no reason of ours.
 //!
 //! The calls to the destinations that answer begin [`WARM_UP_MS`] before that, and those are not counted. A virtual machine
 //! that was idle may get its second processor a third of a second late, and everything is late then.
@@ -31,12 +33,15 @@ mod returning;
 #[path = "../throughput/server.rs"]
 #[expect(dead_code, reason = "the other benchmark does more with it")]
 mod server;
+mod stolen;
 mod trouble;
 
 use receiver::{Receiver, now_us};
 use report::Lateness;
 use server::{Setup, Stores};
+use std::fmt;
 use std::time::Duration;
+use stolen::ProcessorTime;
 use trouble::Trouble;
 
 /// Number of destinations that answer.
@@ -134,28 +139,29 @@ async fn measure(options: &Options) {
     }
 }
 
-/// Measures alone, beside the destinations in trouble, and alone again on a fresh server.
+/// Measures alone, beside the destinations in trouble, and alone again, each on a fresh server: what a server has done
+/// before makes it slower, for example because PostgreSQL cleans up after that.
 async fn measure_beside(round: usize, stores: Stores, trouble: Trouble, seconds: u64) {
     let receiver = Receiver::start(HEALTHY).await;
-    let setup = Setup::start(stores).await;
-    let per_second = load::drain(&setup, &receiver, DRAINED).await / 2.0;
-    let alone = lateness(&setup, &receiver, per_second, seconds, None).await;
-    println!(
-        "round {round}: {stores} alone at {per_second:.0}/s: {}",
-        alone.all
-    );
-    let beside = lateness(&setup, &receiver, per_second, seconds, Some(trouble)).await;
-    setup.stop().await;
-    println!("round {round}: {stores} beside {trouble}: {}", beside.all);
+    let mut rate = None;
+    let mut fresh = async |beside: Option<Trouble>| {
+        let setup = Setup::start(stores).await;
+        let drained = load::drain(&setup, &receiver, DRAINED).await;
+        let per_second = *rate.get_or_insert(drained / 2.0);
+        let measured = lateness(&setup, &receiver, per_second, seconds, beside).await;
+        setup.stop().await;
+        (measured, per_second)
+    };
+    let (alone, per_second) = fresh(None).await;
+    println!("round {round}: {stores} alone at {per_second:.0}/s: {alone}");
+    let (beside, _) = fresh(Some(trouble)).await;
+    println!("round {round}: {stores} beside {trouble}: {beside}");
     println!(
         "round {round}: {stores} beside {trouble}, after the first second: {}",
         beside.later
     );
-    let setup = Setup::start(stores).await;
-    load::drain(&setup, &receiver, DRAINED).await;
-    let again = lateness(&setup, &receiver, per_second, seconds, None).await;
-    setup.stop().await;
-    println!("round {round}: {stores} alone again: {}", again.all);
+    let (again, _) = fresh(None).await;
+    println!("round {round}: {stores} alone again: {again}");
     let of_alone = |beside: &Lateness, alone: &Lateness, again: &Lateness| {
         2.0 * beside.p99_us as f64 / (alone.p99_us + again.p99_us) as f64
     };
@@ -172,6 +178,18 @@ struct Measured {
     all: Lateness,
     /// Those that were due after the first second of it.
     later: Lateness,
+    /// The share of the processors' time that the hypervisor gave to other machines meanwhile.
+    stolen: Option<f64>,
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.all)?;
+        match self.stolen {
+            Some(stolen) => write!(out, ", stolen {:.1} %", stolen * 100.0),
+            None => Ok(()),
+        }
+    }
 }
 
 async fn lateness(
@@ -197,7 +215,9 @@ async fn lateness(
         now_ms < first_ms,
         "registering took longer than {lead_ms} ms"
     );
+    let before = ProcessorTime::now();
     load::arrived(receiver, many).await;
+    let after = ProcessorTime::now();
     let stats = receiver.stats("late").await;
     let from = |from_ms: u64| {
         let calls = stats.late_us.iter().zip(&stats.due_us);
@@ -207,5 +227,8 @@ async fn lateness(
     Measured {
         all: from(counted_ms),
         later: from(counted_ms + 1_000),
+        stolen: after
+            .zip(before)
+            .map(|(after, before)| after.stolen_since(before)),
     }
 }

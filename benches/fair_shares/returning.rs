@@ -9,10 +9,11 @@ use crate::server::Setup;
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 /// The name of its endpoint.
@@ -55,10 +56,12 @@ impl fmt::Display for Return {
 
 /// Registers notifications for an endpoint that refuses connections, and accepts them after this time.
 pub async fn measure(setup: &Setup, away: Duration) -> Return {
-    let address = {
-        let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        free.local_addr().expect("bound")
-    };
+    // The socket keeps its port. While it does not listen, connections to it are refused. Otherwise another program
+    // could get the port, and the calls.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(any).expect("a free port");
+    let address = socket.local_addr().expect("bound");
     let endpoint = json!({
         "url": format!("http://{address}/notify"),
         "rate": RATE,
@@ -80,7 +83,7 @@ pub async fn measure(setup: &Setup, away: Duration) -> Return {
     load::register_each(setup, vec![now_us() / 1_000; WAITING], registration).await;
     tokio::time::sleep(away).await;
 
-    let listener = TcpListener::bind(address).await.expect("the same port");
+    let listener = socket.listen(1_024).expect("it listens");
     let calls = Arc::new(Mutex::new(Calls::default()));
     let back_us = now_us();
     let listening = tokio::spawn(accept(listener, calls.clone()));

@@ -4,8 +4,8 @@
 //! Lanes whose destination is not known to answer get half at most, those that are probed an eighth. So
 //! destinations that hang can hold permits, but never those of the destinations that answer. A sixteenth is kept for these
 //! two kinds of lanes: however many calls the others have to make, a new destination is called, and one that failed gets
-//! the call that shows that it answers again. Their attempts begin
-//! at a limited rate, because thousands of new connections at once would delay the calls that are due meanwhile.
+//! the call that shows that it answers again. Their attempts begin at a limited rate, because thousands of new
+//! connections at once would delay the calls that are due meanwhile.
 
 use super::start_rate::StartRate;
 use crate::domain::lane_health::LaneClass;
@@ -15,8 +15,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// An attempt for a lane whose destination is not known to answer begins once in this time, after a burst of
-/// [`MOST_AT_ONCE`], and one for a lane that is probed likewise. More begin as others are answered.
-const ONE_IN: Duration = Duration::from_micros(1_250);
+/// [`MOST_AT_ONCE`]. More begin as others are answered.
+const DOUBTFUL_ONE_IN: Duration = Duration::from_micros(2_500);
+/// Likewise an attempt for a lane that is probed. Each that fails is recorded and costs as much as one that is answered. A
+/// lane is probed every 30 s at most, so up to 6,000 lanes are probed as often as they should be.
+const PROBING_ONE_IN: Duration = Duration::from_millis(5);
 const MOST_AT_ONCE: usize = 8;
 
 /// A claim that follows one which took all that was left waits for this part of all permits, the total divided by
@@ -47,8 +50,8 @@ impl Permits {
         Arc::new(Self {
             total: total.max(1),
             held: Mutex::default(),
-            doubtful: StartRate::new(ONE_IN, MOST_AT_ONCE),
-            probing: StartRate::new(ONE_IN, MOST_AT_ONCE),
+            doubtful: StartRate::new(DOUBTFUL_ONE_IN, MOST_AT_ONCE),
+            probing: StartRate::new(PROBING_ONE_IN, MOST_AT_ONCE),
             released: Notify::new(),
         })
     }
@@ -219,7 +222,7 @@ mod tests {
         }
         assert!(rest.is_used_up(Doubtful) && permits.is_too_fast(rest));
         assert_eq!(permits.quota().for_visit(Busy), PER_VISIT);
-        tokio::time::advance(3 * ONE_IN).await;
+        tokio::time::advance(3 * DOUBTFUL_ONE_IN).await;
         assert_eq!(permits.quota().doubtful, 3);
         held.extend((MOST_AT_ONCE..64).map(|_| permits.take(Doubtful)));
         let quota = permits.quota();
