@@ -17,6 +17,7 @@
 //! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
 //! | [`keyring`] | seals the signing keys of endpoints under the master key, and opens them for a call |
 //! | [`endpoints`] | the receivers that have a name, as this server knows them |
+//! | [`access`] | who may use the API: the API keys as this server knows them |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`settings_sync`] | brings the settings of lanes from the journal into the schedule |
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
@@ -28,7 +29,7 @@
 //! | [`tls_profile`] | the TLS configuration of an endpoint with own authorities or a client certificate |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
-//! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync` <-
+//! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync`, `access` <-
 //! `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files
 //! do not name each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
@@ -41,6 +42,7 @@
 //!   ([`schedule::wake`]).
 //! * A slow or failing merchant does not delay others: lanes are served in turn, and each has a cap ([`schedule`]).
 
+pub mod access;
 pub mod api;
 pub mod app;
 pub mod batch;

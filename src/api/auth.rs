@@ -1,73 +1,185 @@
-//! Checks of the API key and of browser requests, and the name of the person or service behind a change.
+//! Who sends a request and whether the request is admitted: the API key, the rights of its role, its topics, and the name
+//! of the person or service behind a change.
+//!
+//! Two checks are about web browsers, which any web page can make send requests to the machine that they run on. A change
+//! is refused if a page of another site sends it. A server that needs no key also refuses requests to a domain name: a page
+//! can let its own name point to 127.0.0.1 (DNS rebinding), and the browser then takes the server for a part of that site.
 
+use crate::access::NotAdmitted;
+use crate::api::Api;
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
+use crate::api::rights::needed;
+use crate::domain::api_key::ApiKeyName;
+use crate::domain::caller::Caller;
+use crate::domain::timestamp::display_ms;
 use crate::journal::Actor;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::RequestExt as _;
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, header};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
-use subtle::ConstantTimeEq as _;
 
 /// The header with the actor: the person or service for which the caller sends the request. The
 /// notification's history shows the actor.
 pub const ACTOR_HEADER: &str = "Ringback-Actor";
 /// Maximum length of an actor's name, in bytes.
 const LONGEST_ACTOR: usize = 64;
-/// The actor, if the header is missing.
+/// The actor, if the header is missing and the caller's key has no name.
 const DEFAULT_ACTOR: &str = "api";
 
-/// The API key that every request must contain, if a key is configured.
-#[derive(Clone)]
-pub struct RequiredApiKey(Option<Arc<str>>);
-
-impl RequiredApiKey {
-    /// Requires this key. With `None`, every request is accepted.
-    #[must_use]
-    pub fn new(key: Option<&str>) -> Self {
-        Self(key.map(Arc::from))
-    }
-
-    fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(key) = &self.0 else {
-            return true;
-        };
-        let shown = headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.as_bytes().split_at_checked("Bearer ".len()));
-        match shown {
-            // An attacker can learn only the length of the key from the time of the comparison.
-            Some((scheme, shown)) => {
-                scheme.eq_ignore_ascii_case(b"Bearer ")
-                    && bool::from(shown.trim_ascii().ct_eq(key.as_bytes()))
-            }
-            None => false,
+/// Checks a request before it is executed: its API key, and whether the role and the topics of the key permit it. A change
+/// is refused if a web page of another site made a browser send it.
+pub async fn admit(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+    match check(&api, &mut request).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
         }
+        Err(problem) => problem.into_response(),
     }
 }
 
-/// Checks a request before it is executed. The API key must be right. A change is refused if a web page of
-/// another site made a browser send it.
-pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Next) -> Response {
-    if !key.admits(request.headers()) {
-        let detail = match request.headers().contains_key(header::AUTHORIZATION) {
-            true => {
-                "the key in the header `Authorization: Bearer KEY` is not the API key of this server"
-            }
-            false => "send the server's API key in the header `Authorization: Bearer KEY`",
-        };
-        return Problem::new(ProblemKind::Unauthorized, detail).into_response();
-    }
+async fn check(api: &Api, request: &mut Request) -> Result<Arc<Caller>, Problem> {
+    let now_ms = api.service.clock().now_ms();
+    let key = key_of(request.headers())?;
+    let caller = api
+        .service
+        .access()
+        .admit(key, now_ms)
+        .map_err(not_admitted)?;
     if !request.method().is_safe() && from_another_site(request.headers()) {
-        return Problem::new(
+        return Err(Problem::new(
             ProblemKind::CrossSite,
             "a web page of another site sent this request; only programs and this server's own pages may make changes",
-        )
-        .into_response();
+        ));
     }
-    next.run(request).await
+    if !api.service.access().needs_key() && is_for_domain(request) {
+        return Err(Problem::new(
+            ProblemKind::CrossSite,
+            "this server has no API key, so it accepts only requests whose `Host` is an IP address, `localhost` or a name \
+             without a dot: a web page could use any other name; make a key with `ringback key add`",
+        ));
+    }
+    if caller.name.is_none() {
+        return Ok(caller); // an operator, who may do everything
+    }
+    let route = request.extensions().get::<MatchedPath>();
+    let permission = needed(request.method(), route.map_or("", MatchedPath::as_str));
+    if !caller.role.permits(permission) {
+        let detail = format!(
+            "an API key with the role {} may not {}",
+            caller.role,
+            permission.in_words()
+        );
+        return Err(Problem::new(ProblemKind::Forbidden, detail));
+    }
+    if caller.topics.is_some() {
+        let params = request.extract_parts::<RawPathParams>().await;
+        let params = params.map_err(|_| {
+            let detail = "the path's percent-encoding is not UTF-8";
+            Problem::new(ProblemKind::Parameters, detail)
+        })?;
+        if let Some((_, topic)) = params.iter().find(|(name, _)| *name == "topic") {
+            check_topic(&caller, topic)?;
+        }
+    }
+    Ok(caller)
+}
+
+/// The key that a request has. `None`: it has no header with one.
+fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Problem> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let shown = value.as_bytes().split_at_checked("Bearer ".len());
+    match shown {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+            Ok(Some(key.trim_ascii()))
+        }
+        Some(_) | None => Err(Problem::new(
+            ProblemKind::Unauthorized,
+            "the header `Authorization` is not of the form `Bearer KEY`",
+        )),
+    }
+}
+
+fn not_admitted(problem: NotAdmitted) -> Problem {
+    let detail = match problem {
+        NotAdmitted::NoKey => {
+            "send an API key of this server in the header `Authorization: Bearer KEY`".to_string()
+        }
+        NotAdmitted::NoKeyExists => {
+            "this server has no API key yet, so nobody may use it; set api-key and start it again".to_string()
+        }
+        NotAdmitted::UnknownKey => {
+            "the key in the header `Authorization: Bearer KEY` is no API key of this server; it may have been revoked"
+                .to_string()
+        }
+        NotAdmitted::Expired(name, expires_ms) => {
+            format!("the API key `{name}` has expired at {}", display_ms(expires_ms))
+        }
+        NotAdmitted::TooMany => {
+            return Problem::new(
+                ProblemKind::TooManyRequests,
+                "this API key sends more requests per second than one key may send to a server; nothing was done",
+            );
+        }
+    };
+    Problem::new(ProblemKind::Unauthorized, detail)
+}
+
+/// Checks that the caller's key is not bound to other topics.
+///
+/// # Errors
+/// The problem to answer with.
+pub fn check_topic(caller: &Caller, topic: &str) -> Result<(), Problem> {
+    if caller.may_use(topic) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemKind::Forbidden,
+        "this API key is bound to other topics",
+    ))
+}
+
+/// The topic of a list that the caller may read: the one asked for, or the only one of a key that is bound to one.
+///
+/// # Errors
+/// If the key is bound to topics, and the request does not name one of them.
+pub fn topic_to_list(caller: &Caller, asked: Option<String>) -> Result<Option<String>, Problem> {
+    let Some(topics) = &caller.topics else {
+        return Ok(asked);
+    };
+    if let Some(asked) = asked {
+        check_topic(caller, &asked)?;
+        return Ok(Some(asked));
+    }
+    let mut own = topics.iter();
+    match (own.next(), own.next()) {
+        (Some(only), None) => Ok(Some(only.to_string())),
+        _ => Err(Problem::new(
+            ProblemKind::Forbidden,
+            "this API key is bound to some topics, so a list must name one of them: `?topic=...`",
+        )),
+    }
+}
+
+/// Who sends the request, from [`admit`].
+#[derive(Debug)]
+pub struct CalledBy(pub Arc<Caller>);
+
+impl<S: Sync> FromRequestParts<S> for CalledBy {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Arc<Caller>>();
+        caller.cloned().map(Self).ok_or_else(Problem::internal)
+    }
 }
 
 /// Whether a web page of another site made a browser send the request. Browsers say so in the header
@@ -79,7 +191,24 @@ fn from_another_site(headers: &HeaderMap) -> bool {
         .is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// The actor of a request, from the header [`ACTOR_HEADER`].
+/// Whether the request is for a name that the public DNS can have: one with a dot, except those below `localhost`.
+fn is_for_domain(request: &Request) -> bool {
+    let header = request.headers().get(header::HOST);
+    let authority = match (request.uri().authority(), header) {
+        (Some(authority), _) => authority.clone(),
+        (None, Some(host)) => match Authority::try_from(host.as_bytes()) {
+            Ok(authority) => authority,
+            Err(_) => return !host.is_empty(),
+        },
+        // HTTP/1.0. Browsers send the header.
+        (None, None) => return false,
+    };
+    let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    host.contains('.') && !is_address && !host.ends_with(".localhost")
+}
+
+/// The actor of a request: the name of its API key, and what the header [`ACTOR_HEADER`] says, with a slash in between.
 #[derive(Debug)]
 pub struct OnBehalfOf(pub Actor);
 
@@ -87,14 +216,17 @@ impl<S: Sync> FromRequestParts<S> for OnBehalfOf {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        read_actor(&parts.headers).map(Self)
+        let caller = parts.extensions.get::<Arc<Caller>>();
+        let name = caller.and_then(|caller| caller.name.as_ref());
+        read_actor(name.map(ApiKeyName::as_str), &parts.headers).map(Self)
     }
 }
 
-fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
+/// A name of a key has no slash, so nobody can act under the name of another key.
+fn read_actor(key: Option<&str>, headers: &HeaderMap) -> Result<Actor, Problem> {
     let mut values = headers.get_all(ACTOR_HEADER).iter();
     let Some(value) = values.next() else {
-        return Ok(Actor(DEFAULT_ACTOR.into()));
+        return Ok(Actor(key.unwrap_or(DEFAULT_ACTOR).into()));
     };
     let refuse = |detail: &str| {
         Err(Problem::fields(FieldErrors::one(
@@ -114,12 +246,16 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
     if actor.is_the_server() {
         return refuse("this name is reserved for the server itself");
     }
-    Ok(actor)
+    Ok(match key {
+        Some(key) => Actor(format!("{key}/{name}").into()),
+        None => actor,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::api_key::KeyTopics;
     use http::HeaderValue;
 
     fn headers(name: &'static str, value: &[u8]) -> HeaderMap {
@@ -130,29 +266,46 @@ mod tests {
     }
 
     #[test]
-    fn only_the_very_key_is_admitted() {
-        fn check(shown: &[u8], expected: bool) {
-            let key = RequiredApiKey::new(Some("s3cret"));
-            assert_eq!(key.admits(&headers("authorization", shown)), expected);
+    fn the_key_is_what_follows_the_scheme() {
+        fn check(shown: &[u8], expected: Result<&[u8], ()>) {
+            let headers = headers("authorization", shown);
+            let found = key_of(&headers).map_err(|_| ());
+            assert_eq!(found, expected.map(Some), "{shown:?}");
         }
-        check(b"Bearer s3cret", true);
-        check(b"bearer  s3cret", true);
-        check(b"Bearer s3cre", false);
-        check(b"Bearer s3crett", false);
-        check(b"Bearer S3cret", false);
-        check(b"Bearer", false);
-        check(b"Bearer ", false);
-        check(b"Basic s3cret", false);
-        check(b"s3cret", false);
-        check(b"\xff\xff\xff\xff\xff\xff\xff\xff", false);
-        assert!(!RequiredApiKey::new(Some("s3cret")).admits(&HeaderMap::new()));
-        assert!(RequiredApiKey::new(None).admits(&HeaderMap::new()));
+        check(b"Bearer s3cret", Ok(b"s3cret"));
+        check(b"bearer  s3cret ", Ok(b"s3cret"));
+        check(b"Bearer", Err(()));
+        check(b"Bearer ", Ok(b""));
+        check(b"Basic s3cret", Err(()));
+        check(b"s3cret", Err(()));
+        check(b"\xff\xff\xff\xff\xff\xff\xff\xff", Err(()));
+        assert!(matches!(key_of(&HeaderMap::new()), Ok(None)));
+    }
+
+    #[test]
+    fn a_key_that_is_bound_to_topics_lists_those_alone() {
+        fn check(topics: &str, asked: Option<&str>, expected: Result<Option<&str>, ()>) {
+            let caller = Caller {
+                topics: KeyTopics::from_text(topics),
+                ..Caller::operator()
+            };
+            let found = topic_to_list(&caller, asked.map(str::to_string));
+            let expected = expected.map(|topic| topic.map(str::to_string));
+            assert_eq!(found.map_err(|_| ()), expected, "{topics} {asked:?}");
+        }
+        check("", None, Ok(None));
+        check("", Some("a"), Ok(Some("a")));
+        check("a", None, Ok(Some("a")));
+        check("a", Some("a"), Ok(Some("a")));
+        check("a", Some("b"), Err(()));
+        check("a b", None, Err(()));
+        check("a b", Some("b"), Ok(Some("b")));
     }
 
     #[test]
     fn the_actor_is_a_short_printable_name() {
         fn check(value: &[u8], expected: Option<&str>) {
-            let actor = read_actor(&headers("ringback-actor", value)).ok();
+            let actor = read_actor(None, &headers("ringback-actor", value)).ok();
             assert_eq!(actor.as_ref().map(|actor| &*actor.0), expected);
         }
         check(b"li.lei@support", Some("li.lei@support"));
@@ -163,11 +316,14 @@ mod tests {
         check("李雷".as_bytes(), None);
         check(b"dispatcher", None);
         check(b"maintenance", None);
-        let actor = read_actor(&HeaderMap::new()).expect("a default");
-        assert_eq!(&*actor.0, "api");
+        let actor = |key, headers: &HeaderMap| read_actor(key, headers).expect("an actor").0;
+        assert_eq!(&*actor(None, &HeaderMap::new()), "api");
+        assert_eq!(&*actor(Some("desk"), &HeaderMap::new()), "desk");
+        let named = headers("ringback-actor", b"li.lei");
+        assert_eq!(&*actor(Some("desk"), &named), "desk/li.lei");
         let mut twice = headers("ringback-actor", b"a");
         twice.append("ringback-actor", HeaderValue::from_static("b"));
-        assert!(read_actor(&twice).is_err());
+        assert!(read_actor(None, &twice).is_err());
     }
 
     #[test]
@@ -181,5 +337,37 @@ mod tests {
         check(b"same-site", true);
         check(b"cross-site", true);
         assert!(!from_another_site(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_domain_name_is_no_name_of_this_machine() {
+        fn check(host: &[u8], expected: bool) {
+            let mut request = Request::default();
+            let value = HeaderValue::from_bytes(host).expect("a header value");
+            request.headers_mut().insert(header::HOST, value);
+            assert_eq!(is_for_domain(&request), expected, "{host:?}");
+        }
+        for host in [
+            "127.0.0.1:8400",
+            "[::1]:8400",
+            "localhost",
+            "LOCALHOST:1",
+            "localhost.",
+            "ui.localhost",
+            "ringback",
+        ] {
+            check(host.as_bytes(), false);
+        }
+        for host in [
+            "rebind.example:8400",
+            "127.0.0.1.example",
+            "localhost.example",
+            "a.example.",
+            "0x7f.1",
+        ] {
+            check(host.as_bytes(), true);
+        }
+        check(b"\xff", true);
+        assert!(!is_for_domain(&Request::default()));
     }
 }

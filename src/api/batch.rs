@@ -5,7 +5,7 @@
 //! that have not started yet get the same error.
 
 use crate::api::Api;
-use crate::api::auth::OnBehalfOf;
+use crate::api::auth::{CalledBy, OnBehalfOf, check_topic};
 use crate::api::body::read_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
@@ -76,6 +76,7 @@ impl<'a> ItemView<'a> {
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,
+    CalledBy(caller): CalledBy,
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -87,7 +88,12 @@ pub async fn register(
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()
-        .map(|item| registration::parse(item.get(), measure).map_err(Problem::invalid))
+        .map(|item| {
+            let registration =
+                registration::parse(item.get(), measure).map_err(Problem::invalid)?;
+            check_topic(&caller, registration.key.topic())?;
+            Ok(registration)
+        })
         .collect();
     drop(text);
     let outcomes = register_all(&api, registrations, &actor).await;

@@ -1,7 +1,7 @@
 //! The routes `/v1/dead-letters`: list, replay and discard dead letters.
 
 use crate::api::Api;
-use crate::api::auth::OnBehalfOf;
+use crate::api::auth::{CalledBy, OnBehalfOf, topic_to_list};
 use crate::api::problem::Problem;
 use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
 use crate::api::reason::reason_of;
@@ -12,8 +12,13 @@ use http::{StatusCode, Uri};
 use std::sync::Arc;
 
 /// `GET /v1/dead-letters`: a page of dead letters. The one that died last comes first.
-pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
-    let request = dead_letters_request(&uri)?;
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    CalledBy(caller): CalledBy,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut request = dead_letters_request(&uri)?;
+    request.filter.topic = topic_to_list(&caller, request.filter.topic.take())?;
     let page = api
         .service
         .dead_letters(&request)

@@ -114,8 +114,9 @@ impl<'a> SettingsView<'a> {
     }
 }
 
-/// The stored form of a ladder or a rule is a name, or JSON.
-fn name_or_object(text: &str) -> Box<RawValue> {
+/// The JSON of a ladder or a rule. Its stored form is a name, or JSON.
+#[must_use]
+pub fn name_or_object(text: &str) -> Box<RawValue> {
     let json = if text.starts_with('{') {
         text.to_string()
     } else {

@@ -9,6 +9,7 @@
 //! items of a page, the errors in an answer.
 
 pub mod ack_rule;
+mod api_keys;
 pub mod attempt_view;
 pub mod auth;
 pub mod batch;
@@ -35,12 +36,14 @@ mod merge_patch;
 pub mod metrics;
 pub mod notifications;
 mod order_field;
+pub mod payload;
 pub mod problem;
 pub mod query;
 pub mod reason;
 pub mod registration;
 pub mod request_memory;
 pub mod reschedule;
+pub mod rights;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -48,7 +51,6 @@ pub mod view;
 
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::service::Service;
-use auth::RequiredApiKey;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
@@ -71,6 +73,8 @@ const LONGEST_ESCAPE: usize = 6;
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of batch requests that run at once. Others wait.
 const MOST_BATCHES: usize = 16;
+/// Maximum number of payloads that are read at once. Others wait.
+const MOST_PAYLOADS: usize = 16;
 /// Default of [`ApiSettings::request_memory_bytes`].
 const REQUEST_MEMORY_BYTES: usize = 64 * 1024 * 1024;
 /// Default of [`ApiSettings::longest_wait`].
@@ -81,8 +85,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 pub struct ApiSettings {
     /// Maximum length of a notification's body, in bytes.
     pub largest_body_bytes: usize,
-    /// The key that every request under `/v1` must contain, if one is set.
-    pub api_key: Option<String>,
     /// Maximum number of requests in flight. Others are answered 503.
     pub most_requests: usize,
     /// The longest time-out that an endpoint may have: that of the server.
@@ -92,7 +94,8 @@ pub struct ApiSettings {
     /// Maximum bytes of all request bodies in memory. The first [`FREE_BYTES`](request_memory::FREE_BYTES) of
     /// each body are not counted.
     pub request_memory_bytes: usize,
-    /// How long a batch request waits for a permit, and any request for memory, before it is answered 503.
+    /// How long a batch request or the reading of a payload waits for a permit, and any request for memory, before it
+    /// is answered 503.
     pub longest_wait: Duration,
 }
 
@@ -100,7 +103,6 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             largest_body_bytes: LARGEST_BODY_BYTES,
-            api_key: None,
             most_requests: 1_024,
             longest_timeout: Duration::from_secs(15),
             body_time: Duration::from_secs(30),
@@ -114,7 +116,6 @@ impl fmt::Debug for ApiSettings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             largest_body_bytes,
-            api_key,
             most_requests,
             longest_timeout,
             body_time,
@@ -123,7 +124,6 @@ impl fmt::Debug for ApiSettings {
         } = self;
         out.debug_struct("ApiSettings")
             .field("largest_body_bytes", largest_body_bytes)
-            .field("api_key", &api_key.as_ref().map(|_| "set"))
             .field("most_requests", most_requests)
             .field("longest_timeout", longest_timeout)
             .field("body_time", body_time)
@@ -138,6 +138,7 @@ pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
     batches: Semaphore,
+    payloads: Semaphore,
     request_memory: RequestMemory,
 }
 
@@ -175,7 +176,19 @@ impl Api {
     /// Waits for a permit to run a batch request. Few run at once, because each gives the stores much work.
     /// A batch request usually ends soon, so a short wait is better than an error.
     async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(self.settings.longest_wait, self.batches.acquire()).await {
+        self.permit_of(&self.batches).await
+    }
+
+    /// Waits for a permit to read a payload. Few are read at once, because each may take megabytes.
+    async fn payload_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.permit_of(&self.payloads).await
+    }
+
+    async fn permit_of<'api>(
+        &self,
+        semaphore: &'api Semaphore,
+    ) -> Result<SemaphorePermit<'api>, Problem> {
+        match tokio::time::timeout(self.settings.longest_wait, semaphore.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             // The semaphore is never closed, so only the time-out happens.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
@@ -186,12 +199,12 @@ impl Api {
 /// Makes the router with all routes. The handlers call `service`.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
-    let key = RequiredApiKey::new(settings.api_key.as_deref());
     let request_memory = RequestMemory::new(settings.request_memory_bytes, settings.longest_wait);
     let api = Arc::new(Api {
         service,
         settings,
         batches: Semaphore::new(MOST_BATCHES),
+        payloads: Semaphore::new(MOST_PAYLOADS),
         request_memory,
     });
     let v1 = Router::new()
@@ -206,6 +219,7 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
                 .delete(notifications::cancel)
                 .patch(reschedule::reschedule),
         )
+        .route("/v1/notifications/{topic}/{id}/payload", get(payload::show))
         .route(
             "/v1/notifications/{topic}/{id}/retry",
             post(notifications::retry),
@@ -242,6 +256,11 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/jobs/{id}/pause", post(jobs::pause))
         .route("/v1/jobs/{id}/resume", post(jobs::resume))
         .route("/v1/jobs/{id}/stop", post(jobs::stop))
+        .route("/v1/keys", get(api_keys::list).post(api_keys::make))
+        .route(
+            "/v1/keys/{name}",
+            get(api_keys::show).delete(api_keys::revoke),
+        )
         .route("/v1/endpoints/{name}/keys", post(endpoint_keys::add))
         .route(
             "/v1/endpoints/{name}/keys/{id}",
@@ -260,8 +279,8 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             concurrency_limit,
             concurrency_limit::pass,
         ))
-        // The key is checked first, so a request without a key takes no permit.
-        .route_layer(from_fn_with_state(key, auth::admit));
+        // The caller is checked first, so a request without a right takes no permit.
+        .route_layer(from_fn_with_state(api.clone(), auth::admit));
     // These routes need no key, because probes have none. They have no limit of requests either: while a
     // store is away, all permits may be taken, and probes must still be answered. Probes that arrive at the
     // same time share one check of the stores.

@@ -1,7 +1,7 @@
 //! The routes `/v1/notifications`: register, look up, list, cancel, retry and resend notifications.
 
 use crate::api::Api;
-use crate::api::auth::OnBehalfOf;
+use crate::api::auth::{CalledBy, OnBehalfOf, check_topic, topic_to_list};
 use crate::api::body::{read_json, read_no_fields};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,
+    CalledBy(caller): CalledBy,
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -30,6 +31,7 @@ pub async fn register(
         registration::parse(text.as_str(), api.measure()).map_err(Problem::invalid)?;
     // The text is not needed while the stores are called.
     drop(text);
+    check_topic(&caller, registration.key.topic())?;
     match api.service.register(registration, actor).await {
         Ok(RegisterReply::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
         Ok(RegisterReply::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
@@ -54,13 +56,20 @@ pub async fn show(
         .await
         .map_err(Problem::of_service)?;
     let waiting = api.service.waiting_for(&snapshot).await;
+    let payload = (api.service.payload_outline(&snapshot).await).map_err(Problem::of_service)?;
     let view = FullView::of(&snapshot, flights, &transitions, waiting.as_ref());
+    let view = view.with_payload(payload.as_ref());
     Ok(json(StatusCode::OK, &view))
 }
 
 /// `GET /v1/notifications`: a page of notifications, newest first.
-pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
-    let request = list_request(&uri)?;
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    CalledBy(caller): CalledBy,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut request = list_request(&uri)?;
+    request.filter.topic = topic_to_list(&caller, request.filter.topic.take())?;
     let page = api
         .service
         .list(&request)

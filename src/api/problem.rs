@@ -18,7 +18,7 @@ use crate::domain::key::Key;
 use crate::domain::redaction::redacted;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
-use crate::service::ServiceError;
+use crate::service::{BadApiKeyChange, ServiceError};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -171,6 +171,7 @@ impl Problem {
             ServiceError::PayloadDeleted(snapshot) => {
                 Self::conflict(ProblemKind::PayloadDeleted, detail, Subject::of(&snapshot))
             }
+            ServiceError::PayloadGone => Self::new(ProblemKind::PayloadGone, detail),
             ServiceError::Refused { change, snapshot } => {
                 let subject = Subject::of_refused(change, &snapshot);
                 Self::conflict(ProblemKind::State, detail, subject)
@@ -204,6 +205,17 @@ impl Problem {
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
             }
+            ServiceError::ApiKeyChange(bad) => {
+                let kind = match bad {
+                    BadApiKeyChange::Missing => ProblemKind::MissingApiKey,
+                    BadApiKeyChange::NameTaken
+                    | BadApiKeyChange::Full
+                    | BadApiKeyChange::NoOperator
+                    | BadApiKeyChange::LastOperator => ProblemKind::ApiKey,
+                    BadApiKeyChange::NoRandomness(_) => ProblemKind::Internal,
+                };
+                Self::new(kind, detail)
+            }
             ServiceError::MissingJob => Self::new(ProblemKind::MissingJob, detail),
             ServiceError::JobEnded(_) => Self::new(ProblemKind::JobEnded, detail),
             ServiceError::JobRuns(_) => Self::new(ProblemKind::JobRuns, detail),
@@ -215,6 +227,10 @@ impl Problem {
                     detail,
                 ))
             }
+            ServiceError::TooManyTopics => Self::parameters(FieldErrors::one(
+                FieldLocation::Parameter("topic".to_string()),
+                detail,
+            )),
             ServiceError::Journal(JournalError::Unavailable(reason)) => {
                 Self::unavailable("journal", &reason)
             }
@@ -332,7 +348,10 @@ impl Problem {
     /// Whether the same request may succeed in about a second.
     fn soon(&self) -> bool {
         match self.kind {
-            ProblemKind::Busy | ProblemKind::Full | ProblemKind::Unavailable => true,
+            ProblemKind::TooManyRequests
+            | ProblemKind::Busy
+            | ProblemKind::Full
+            | ProblemKind::Unavailable => true,
             // An attempt is in flight. It ends soon, and then the change may be possible.
             ProblemKind::State => self
                 .subject
@@ -341,6 +360,7 @@ impl Problem {
             ProblemKind::Malformed
             | ProblemKind::Parameters
             | ProblemKind::Unauthorized
+            | ProblemKind::Forbidden
             | ProblemKind::CrossSite
             | ProblemKind::Route
             | ProblemKind::Missing
@@ -350,6 +370,8 @@ impl Problem {
             | ProblemKind::TooManyEndpoints
             | ProblemKind::MissingKey
             | ProblemKind::SigningKey
+            | ProblemKind::MissingApiKey
+            | ProblemKind::ApiKey
             | ProblemKind::MissingJob
             | ProblemKind::JobEnded
             | ProblemKind::JobRuns
@@ -359,6 +381,7 @@ impl Problem {
             | ProblemKind::Mismatch
             | ProblemKind::Cancelled
             | ProblemKind::PayloadDeleted
+            | ProblemKind::PayloadGone
             | ProblemKind::OutOfOrder
             | ProblemKind::TooLarge
             | ProblemKind::MediaType

@@ -4,6 +4,8 @@
 //! field that was left blank. An unknown parameter is an error. Otherwise a filter with a typing error in its
 //! name would show everything.
 
+mod search;
+
 use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::endpoint::EndpointName;
@@ -18,6 +20,7 @@ use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
+use search::{parse_id, parse_id_prefix, parse_url_part, parse_webhook_id};
 
 /// Maximum number of items on a page.
 const MOST_ITEMS: usize = 1_000;
@@ -33,7 +36,19 @@ const BAD_CURSOR: &str = "invalid cursor; use the `next_cursor` of a list";
 const LONGEST_LANE_CURSOR: usize = 4_096;
 
 const LANES: [&str; 3] = ["state", "limit", "cursor"];
-const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
+const LIST: [&str; 11] = [
+    "topic",
+    "id",
+    "id_prefix",
+    "webhook_id",
+    "url_contains",
+    "state",
+    "lane",
+    "from",
+    "to",
+    "limit",
+    "cursor",
+];
 const JOBS: [&str; 3] = ["state", "limit", "cursor"];
 const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
@@ -126,12 +141,17 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
 /// The problem that lists every wrong parameter.
 pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
     let mut errors = FieldErrors::default();
-    let [topic, state, lane, from, to, limit, cursor] = read(uri, &LIST, &mut errors);
+    let [topic, id, id_prefix, webhook_id, url_contains, rest @ ..] = read(uri, &LIST, &mut errors);
+    let [state, lane, from, to, limit, cursor] = rest;
     let state = parsed("state", state, &mut errors, parse_state);
     let (state, in_flight) = state.map_or((None, None), |(state, flight)| (Some(state), flight));
     let request = ListRequest {
         filter: Filter {
             state,
+            id: parsed("id", id, &mut errors, parse_id),
+            id_prefix: parsed("id_prefix", id_prefix, &mut errors, parse_id_prefix),
+            webhook_id: parsed("webhook_id", webhook_id, &mut errors, parse_webhook_id),
+            url: parsed("url_contains", url_contains, &mut errors, parse_url_part),
             ..filter(topic, lane, from, to, &mut errors)
         },
         in_flight,
@@ -250,8 +270,7 @@ fn filter(
         lane: parsed("lane", lane, errors, parse_lane),
         from_ms: parsed("from", from, errors, parse_time),
         to_ms: parsed("to", to, errors, parse_time),
-        state: None,
-        cause: None,
+        ..Filter::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The JSON form of notifications in answers. Callers rely on the names of the members.
 
 use crate::api::attempt_view::{AttemptView, non_empty};
+use crate::api::endpoint_view::name_or_object;
 use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::destination::Destination;
@@ -8,7 +9,7 @@ use crate::domain::order::OrderPlace;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
-use crate::journal::Transition;
+use crate::journal::{Payload, PayloadContent, Transition};
 use crate::service::{Flights, ListPage, ServiceError, WaitingFor};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -70,6 +71,13 @@ pub struct FullView<'a> {
     /// Set if the notification is set aside: it is not sent until a change by hand releases it.
     set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
+    /// The rule that judges the answers, that of the endpoint if the notification has none of its own. `null` if the
+    /// endpoint does not exist any more.
+    ack: Option<Box<RawValue>>,
+    content_type: Option<&'a str>,
+    /// The names of the headers that the caller added. `null` if they and the body are not kept any more.
+    header_names: Option<Vec<&'a str>>,
+    body_bytes: Option<usize>,
     transitions: Vec<TransitionView<'a>>,
     /// Attempts and transitions in order of time.
     timeline: Vec<TimelineEntryView<'a>>,
@@ -151,10 +159,6 @@ impl<'a> FullView<'a> {
         transitions: &'a [Transition],
         waiting: Option<&'a WaitingFor>,
     ) -> Self {
-        let ladder = match snapshot.ladder.name() {
-            Some(name) => format!("\"{name}\""),
-            None => snapshot.ladder.to_text(),
-        };
         Self {
             notification: NotificationView::seen(snapshot, flights),
             waiting_for: waiting.map(|waiting| waiting.reason.as_str()),
@@ -165,8 +169,11 @@ impl<'a> FullView<'a> {
                     reason,
                 }
             }),
-            ladder: RawValue::from_string(ladder)
-                .expect("invariant: a custom ladder's text is JSON, and names need no escapes"),
+            ladder: name_or_object(&snapshot.ladder.to_text()),
+            ack: None,
+            content_type: None,
+            header_names: None,
+            body_bytes: None,
             transitions: transitions
                 .iter()
                 .map(|transition| TransitionView {
@@ -179,6 +186,22 @@ impl<'a> FullView<'a> {
                 .collect(),
             timeline: timeline(&snapshot.attempts, transitions),
         }
+    }
+
+    /// The same view, with what the notification sends. `None` if that cannot be read.
+    #[must_use]
+    pub fn with_payload(mut self, payload: Option<&'a Payload>) -> Self {
+        let Some(payload) = payload else {
+            return self;
+        };
+        self.ack = (payload.ack.as_ref()).map(|ack| name_or_object(&ack.to_text()));
+        self.content_type = Some(&payload.content_type);
+        if let Some(PayloadContent { headers, body }) = &payload.content {
+            let names = headers.pairs().iter().map(|(name, _)| name.as_str());
+            self.header_names = Some(names.collect());
+            self.body_bytes = Some(body.len());
+        }
+        self
     }
 }
 

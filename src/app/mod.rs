@@ -8,6 +8,7 @@
 //! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
 //! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
 
+mod access;
 pub mod default_keys;
 mod master_key;
 pub mod master_key_change;
@@ -95,6 +96,7 @@ impl App {
         warn_of_exposed(&config);
         let instance = instance_name();
         let journal = stores::open_journal(&config, &instance).await?;
+        access::check_exposure(&config, journal.as_deref(), address).await?;
         let (asked, now_ms) = (journal.as_deref(), clock.now_ms());
         let keyring = open_keyring(&config, asked).await?;
         let default_keys = default_keys::open(&config, journal.as_ref(), &keyring, now_ms).await?;
@@ -111,6 +113,7 @@ impl App {
         let endpoints = Endpoints::open(endpoint_store)
             .await
             .context("the endpoints cannot be read")?;
+        let access = access::open(&config, stores.journal.clone(), address).await?;
         let asked = stores.journal.as_deref();
         default_keys::complete(&default_keys, asked, &keyring, now_ms).await?;
         let endpoints = endpoints.with_keyring(keyring);
@@ -120,6 +123,7 @@ impl App {
         let parts = (client, endpoints.clone(), clock.clone(), metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let service = Service::new(recorder, stores.schedule.clone())
+            .with_access(access.clone())
             .with_endpoints(endpoints.clone(), Arc::new(testing))
             .with_health(stores.health.clone())
             .with_metrics(metrics);
@@ -140,7 +144,8 @@ impl App {
         tasks.run("jobs after outages", after_outages);
         let reading = endpoints.run(move || clock.now_ms(), tasks.stop_token());
         tasks.run("reading of endpoints", reading);
-        let router = api::router(service.clone(), api_settings(&config, address));
+        tasks.run("reading of API keys", access.run(tasks.stop_token()));
+        let router = api::router(service.clone(), api_settings(&config));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
         tracing::info!(%address, instance, "the server has started and is ready for requests");
@@ -288,17 +293,9 @@ fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
     tasks.run("schedule's probe", probe);
 }
 
-fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
-    let api_key = config.api.key.as_ref().map(|key| key.expose().to_string());
-    if !address.ip().is_loopback() && api_key.is_none() {
-        tracing::warn!(
-            %address,
-            "the API needs no key, so everyone who can reach this address can use it; set api-key"
-        );
-    }
+fn api_settings(config: &ServeConfig) -> ApiSettings {
     ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,
-        api_key,
         most_requests: MOST_REQUESTS,
         longest_timeout: config.delivery.timeout,
         ..ApiSettings::default()

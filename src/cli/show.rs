@@ -60,7 +60,13 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     }
     line("url", one.url.as_deref().map_or(String::new(), clean));
     line("lane", clean(&one.lane));
-    line("ladder", ladder(&one.ladder));
+    line("ladder", name_or_object(&one.ladder));
+    line("ack", name_or_object(&one.ack));
+    let content_type = one.content_type.as_deref();
+    line("content type", content_type.map_or(String::new(), clean));
+    let header_names = one.header_names.as_deref().unwrap_or_default();
+    line("headers", clean(&header_names.join(", ")));
+    line("body", body_length(one));
     if one.priority != "normal" {
         line("priority", clean(&one.priority));
     }
@@ -114,13 +120,22 @@ fn more_of_state(one: &NotificationDetails) -> Option<&str> {
     one.cause.as_deref().or(doubt)
 }
 
-/// The name of a ladder, or the JSON of a custom ladder.
-fn ladder(ladder: &Value) -> String {
-    match ladder {
+/// The length of the body, or that it is not kept any more. Empty if the server does not say that.
+fn body_length(one: &NotificationDetails) -> String {
+    match (one.body_bytes, &one.content_type) {
+        (Some(bytes), _) => format!("{bytes} bytes"),
+        (None, Some(_)) => "not kept any more, nor the headers".to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// The name of a ladder or a rule, or the JSON of a custom one.
+fn name_or_object(value: &Value) -> String {
+    match value {
         Value::Null => String::new(),
         Value::String(name) => clean(name),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            clean(&ladder.to_string())
+            clean(&value.to_string())
         }
     }
 }

@@ -31,6 +31,10 @@ pub struct NotificationDetails {
     pub waiting_for: Option<String>,
     pub waiting_because: Option<String>,
     pub ladder: Value,
+    pub ack: Value,
+    pub content_type: Option<String>,
+    pub header_names: Option<Vec<String>>,
+    pub body_bytes: Option<u64>,
     pub attempts: Vec<AttemptDetails>,
     pub timeline: Vec<TimelineEntry>,
 }
@@ -100,6 +104,28 @@ pub struct KeyDetails {
 pub struct DefaultKeyPage {
     pub items: Vec<KeyDetails>,
     pub warning: Option<String>,
+}
+
+/// An API key in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ApiKeyDetails {
+    pub name: String,
+    pub role: Option<String>,
+    pub topics: Option<Vec<String>>,
+    pub created_at: String,
+    pub created_by: String,
+    pub expires_at: Option<String>,
+    pub has_expired: bool,
+    pub unreadable: Option<String>,
+    pub key: Option<String>,
+}
+
+/// The API keys.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ApiKeyPage {
+    pub items: Vec<ApiKeyDetails>,
 }
 
 /// A page of endpoints.

@@ -37,6 +37,8 @@ use std::time::Duration;
 
 /// The default name of the journal's file in the data directory.
 const JOURNAL_FILE: &str = "journal.db";
+/// Default of [`ApiConfig::requests_per_key`].
+const REQUESTS_PER_KEY: u32 = 10_000;
 const DAY: Duration = Duration::from_secs(86_400);
 /// By default a stop waits at most this much longer than the longest attempt, so that the last outcomes are
 /// recorded.
@@ -74,8 +76,10 @@ pub struct ServeConfig {
 pub struct ApiConfig {
     /// The address and port of the API.
     pub listen: SocketAddr,
-    /// The key that callers must send. `None`: they need no key.
+    /// The key of an operator. `None`: there are only the keys that the journal has.
     pub key: Option<ApiKey>,
+    /// Maximum number of requests per second of one API key.
+    pub requests_per_key: u32,
     /// Largest body of a notification, in bytes.
     pub largest_body_bytes: usize,
 }
@@ -195,6 +199,7 @@ impl ServeConfig {
             api: ApiConfig {
                 listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8400)),
                 key: None,
+                requests_per_key: REQUESTS_PER_KEY,
                 largest_body_bytes: LARGEST_BODY_BYTES,
             },
             schedule: ScheduleConfig {

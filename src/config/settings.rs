@@ -53,6 +53,8 @@ const LONGEST_KEPT: Duration = Duration::from_secs(36_500 * 86_400);
 const SMALLEST_MEMORY: usize = 1024 * 1024;
 const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
+/// Highest value of `requests-per-key`.
+const MOST_REQUESTS_PER_KEY: u32 = 1_000_000;
 
 /// Every setting of `serve`.
 pub static ALL: &[Setting] = &[
@@ -155,9 +157,20 @@ pub static ALL: &[Setting] = &[
         name: "api-key",
         value: "KEY",
         default: "",
-        help: "The bearer token that callers of the API must send; if not set, they need no token",
+        help: "An API key with which callers of the API may do everything; others are made by `ringback key add`",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.api.key, ApiKey::parse(text).map(Some)),
+    },
+    Setting {
+        name: "requests-per-key",
+        value: "N",
+        default: "10000",
+        help: "Maximum number of requests per second of one API key to one server; others are answered 429",
+        arity: Arity::One,
+        set: |draft, text| {
+            let most = values::number(text, 1..=MOST_REQUESTS_PER_KEY);
+            put(&mut draft.config.api.requests_per_key, most)
+        },
     },
     Setting {
         name: "allow-destination",

@@ -21,9 +21,11 @@
 //! and its entry in the schedule is leased.
 
 pub mod ack;
+pub mod api_key;
 pub mod attempt;
 pub mod body;
 pub mod call_trace;
+pub mod caller;
 pub mod certificates;
 pub mod change;
 pub mod client_key;
@@ -56,6 +58,7 @@ pub mod proxy_url;
 pub mod receiver_requests;
 pub mod redaction;
 pub mod retry_after;
+pub mod role;
 pub mod signature;
 pub mod signers;
 pub mod signing_key;

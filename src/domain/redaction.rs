@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// What secrets begin with.
-const PREFIXES: [&str; 3] = ["whsec_", "whsk_", "rbmk_"];
+const PREFIXES: [&str; 4] = ["whsec_", "whsk_", "rbmk_", "rbk_"];
 const PEM_BEGIN: &str = "-----BEGIN ";
 const PEM_END: &str = "-----END ";
 const DASHES: &str = "-----";

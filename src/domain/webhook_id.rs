@@ -29,6 +29,14 @@ impl WebhookId {
             .flatten()
     }
 
+    /// The instant that the id contains, in milliseconds since 1970: when it was made. `None` if the id is no UUID of
+    /// version 7, which contains one (RFC 9562, section 5.7).
+    #[must_use]
+    pub fn made_ms(self) -> Option<i64> {
+        let at_ms = i64::try_from(self.0.as_u128() >> 80).ok()?;
+        (self.0.get_version_num() == 7).then_some(at_ms)
+    }
+
     /// The stored form: 16 bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
@@ -59,5 +67,15 @@ mod tests {
         assert_eq!(WebhookId::parse(&id.to_string()), Some(id));
         assert_eq!(WebhookId::from_bytes(id.to_bytes()), id);
         assert_eq!(WebhookId::parse("msg_12"), None);
+    }
+
+    #[test]
+    fn the_instant_in_a_webhook_id_is_read() {
+        // The example of RFC 9562, appendix A.6: 2022-02-22T19:22:22Z.
+        let id = WebhookId::parse("msg_017f22e279b07cc398c4dc0c0c07398f").expect("an id");
+        assert_eq!(id.made_ms(), Some(1_645_557_742_000));
+        assert_eq!(WebhookId::new(Uuid::from_u128(0x1234)).made_ms(), None);
+        let last = WebhookId::parse("msg_ffffffffffff7fffffffffffffffffff").expect("an id");
+        assert_eq!(last.made_ms(), Some((1 << 48) - 1));
     }
 }

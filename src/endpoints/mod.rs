@@ -22,6 +22,7 @@ pub mod server_secret;
 pub mod store;
 
 use crate::domain::endpoint::{Endpoint, EndpointName};
+use crate::domain::lane::Lane;
 use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::EndpointRow;
@@ -174,6 +175,16 @@ impl Endpoints {
             .map(|(_, endpoint)| endpoint.clone())
             .take(limit)
             .collect()
+    }
+
+    /// The lanes of the endpoints with such a URL.
+    #[must_use]
+    pub fn lanes_with_url(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let known = self.read();
+        let wanted = (known.by_name.values())
+            .filter(|endpoint| is_wanted(endpoint.settings.url.as_str()))
+            .map(|endpoint| Lane::of_endpoint(&endpoint.name).as_str().to_string());
+        wanted.collect()
     }
 
     /// Gives a notification that uses the URL of its endpoint that URL, to be shown.

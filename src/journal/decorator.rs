@@ -4,12 +4,14 @@
 //! [`JournalDecorator`].
 
 use super::{
-    AllSetAside, ChangeResult, Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged,
-    EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped,
-    Journal, JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
-    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Pending, Prune,
-    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
-    SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
+    AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, BodyReading, ChangeResult,
+    Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged, EndpointRow, EndpointSet, Examined,
+    Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalApiKeys,
+    JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
+    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending,
+    Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
+    RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
+    Transition,
 };
 use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
@@ -40,6 +42,7 @@ pub enum JournalCall {
     Transitions,
     Pending,
     PendingPage,
+    Payload,
     Bodies,
     List,
     SetEndpoint,
@@ -48,6 +51,9 @@ pub enum JournalCall {
     EndpointsAfter,
     DefaultKeys,
     ChangeDefaultKeys,
+    ApiKeys,
+    AddApiKey,
+    RevokeApiKey,
     AddJob,
     JobObstacle,
     Job,
@@ -155,6 +161,11 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
         self.around(JournalCall::Pending, calling).await
     }
 
+    async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
+        let calling = self.inner().payload(key, body);
+        self.around(JournalCall::Payload, calling).await
+    }
+
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         unless_empty!(self, Bodies, bodies, keys)
     }
@@ -211,6 +222,27 @@ impl<Decorator: JournalDecorator> JournalDefaultKeys for Decorator {
     ) -> Result<DefaultKeysChanged, JournalError> {
         let calling = self.inner().change_default_keys(changing);
         self.around(JournalCall::ChangeDefaultKeys, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalApiKeys for Decorator {
+    async fn api_keys(&self) -> Result<Vec<ApiKeyRow>, JournalError> {
+        let calling = self.inner().api_keys();
+        self.around(JournalCall::ApiKeys, calling).await
+    }
+
+    async fn add_api_key(&self, adding: &AddingApiKey) -> Result<ApiKeyAdded, JournalError> {
+        let calling = self.inner().add_api_key(adding);
+        self.around(JournalCall::AddApiKey, calling).await
+    }
+
+    async fn revoke_api_key(
+        &self,
+        revoking: &RevokingApiKey,
+    ) -> Result<ApiKeyRevoked, JournalError> {
+        let calling = self.inner().revoke_api_key(revoking);
+        self.around(JournalCall::RevokeApiKey, calling).await
     }
 }
 

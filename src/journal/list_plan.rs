@@ -50,12 +50,21 @@ impl ListRange {
             lower: filter.from_ms.map_or((i64::MIN, i64::MIN), &first),
         }
     }
+
+    pub(super) fn contains(&self, place: (i64, i64)) -> bool {
+        place < self.upper && place >= self.lower
+    }
 }
 
 impl<'filter> ListPlan<'filter> {
     /// Chooses the index. `None` if no notification can pass the filter.
     pub(super) fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
         use State::{Cancelled, Dead, Delivered, Scheduled};
+        if let (Some(id), Some(prefix)) = (&filter.id, &filter.id_prefix)
+            && !id.starts_with(prefix.as_str())
+        {
+            return None;
+        }
         let state = match (filter.state, filter.cause) {
             (state, None) => state,
             (None | Some(Dead), Some(_)) => Some(Dead),

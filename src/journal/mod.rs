@@ -8,10 +8,11 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has six parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! The trait has seven parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
-//! [`JournalDefaultKeys`] (what signs the calls to all others), [`JournalJobs`] (requests that concern many
-//! notifications), [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits).
+//! [`JournalDefaultKeys`] (what signs the calls to all others), [`JournalApiKeys`] (who may use the API),
+//! [`JournalJobs`] (requests that concern many notifications), [`JournalMaintenance`] (keeping the schedule in
+//! agreement with the journal, checks, audits).
 //! [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
@@ -33,6 +34,7 @@
 //!   the notification in the same transaction, and adds to its history that it was set aside.
 
 mod actor;
+mod api_keys;
 mod change;
 mod check_sample;
 pub mod decorator;
@@ -49,6 +51,7 @@ mod list;
 mod list_plan;
 mod maintenance;
 mod ordering;
+mod payload;
 mod pending;
 pub mod postgres;
 mod pruning;
@@ -59,6 +62,7 @@ mod recording_batch;
 mod registration;
 pub mod resealing;
 mod rows;
+mod search;
 mod set_aside;
 mod sql_values;
 pub mod sqlite;
@@ -67,6 +71,10 @@ pub mod watched;
 mod writes;
 
 pub use actor::Actor;
+pub use api_keys::{
+    AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, OperatorKey,
+    RevokingApiKey,
+};
 pub use change::{ChangeResult, Changing};
 pub use default_keys::{
     ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, JournalDefaultKeys,
@@ -81,8 +89,9 @@ pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
 pub use jobs::{JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob};
 pub use lane_order::LaneOrder;
-pub use list::{Cursor, Filter, Order, SnapshotPage};
+pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::JournalMaintenance;
+pub use payload::{BodyReading, Payload, PayloadContent};
 pub use pending::Pending;
 pub use pruning::{Prune, Pruned};
 pub use reads::{JournalReads, MOST_ATTEMPTS_SHOWN};
@@ -94,12 +103,13 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the six parts takes the trait of that part.
+/// Code that needs only one of the seven parts takes the trait of that part.
 pub trait Journal:
     JournalWrites
     + JournalReads
     + JournalEndpoints
     + JournalDefaultKeys
+    + JournalApiKeys
     + JournalJobs
     + JournalMaintenance
 {
@@ -110,6 +120,7 @@ impl<Whole> Journal for Whole where
         + JournalReads
         + JournalEndpoints
         + JournalDefaultKeys
+        + JournalApiKeys
         + JournalJobs
         + JournalMaintenance
 {

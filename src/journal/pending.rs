@@ -12,12 +12,3 @@ pub struct Pending {
     /// The attempts so far, and when the next one is due.
     pub progress: Progress,
 }
-
-/// Whether pending notifications are read with their bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PendingBodies {
-    /// The bodies are read.
-    Read,
-    /// Only the lengths of the bodies are read.
-    LengthOnly,
-}

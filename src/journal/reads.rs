@@ -1,6 +1,8 @@
 //! Look-ups and lists of notifications.
 
-use super::{Cursor, Filter, JournalError, Order, Pending, SnapshotPage, Transition};
+use super::{
+    BodyReading, Cursor, Filter, JournalError, Order, Payload, Pending, SnapshotPage, Transition,
+};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
@@ -30,6 +32,9 @@ pub trait JournalReads: Send + Sync + 'static {
 
     /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
+
+    /// What one notification sends, whatever its state.
+    async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError>;
 
     /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does
     /// not have. The caller limits the total size of the bodies.

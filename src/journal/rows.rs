@@ -1,11 +1,10 @@
 //! Reads rows of both databases into domain types. Each database has its own statements, which must select
 //! the columns in the order in which they are read here.
 
-use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;
 use super::{
-    AllSetAside, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError, Pending,
-    StoredEndpoint, Transition,
+    AllSetAside, BodyReading, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError,
+    Payload, PayloadContent, Pending, StoredEndpoint, Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -210,27 +209,16 @@ where
     pub(super) fn pending(
         &mut self,
         ladders: &mut Ladders,
-        bodies: PendingBodies,
+        bodies: BodyReading,
     ) -> Result<Pending, JournalError> {
         let StoredNotification { snapshot, .. } = self.stored(ladders)?;
-        let ack = self.read("ack rule", |text| AckRule::own_from_stored(text).ok())?;
-        let content_type = self.text()?;
-        let headers = match self.take::<Option<&str>>()? {
-            Some(NO_HEADERS) => Headers::default(),
-            Some(text) => Headers::from_stored(
-                serde_json::from_str(text).map_err(|_| corrupt("list of headers", &text))?,
-            ),
-            // An error is needed: without it, the notification would be lost silently.
-            None => {
-                return Err(JournalError::Corrupt(format!(
-                    "the notification {} is scheduled and has no body",
-                    snapshot.key
-                )));
-            }
-        };
-        let body = match bodies {
-            PendingBodies::Read => self.body()?.into(),
-            PendingBodies::LengthOnly => Body::InJournal(self.number("length")?),
+        let payload = self.payload(bodies)?;
+        // An error is needed: without it, the notification would be lost silently.
+        let Some(PayloadContent { headers, body }) = payload.content else {
+            return Err(JournalError::Corrupt(format!(
+                "the notification {} is scheduled and has no body",
+                snapshot.key
+            )));
         };
         let progress = snapshot.progress;
         let notification = Notification {
@@ -239,10 +227,10 @@ where
             destination: snapshot.destination,
             lane: snapshot.lane,
             body,
-            content_type,
+            content_type: payload.content_type,
             headers,
             ladder: snapshot.ladder,
-            ack,
+            ack: payload.ack,
             priority: snapshot.priority,
             order: snapshot.order,
             registered_ms: snapshot.registered_ms,
@@ -251,6 +239,36 @@ where
         Ok(Pending {
             notification: Arc::new(notification),
             progress,
+        })
+    }
+
+    /// Reads `ack, content_type, headers`, and, as `bodies` says, the body or only its length.
+    pub(super) fn payload(&mut self, bodies: BodyReading) -> Result<Payload, JournalError> {
+        let ack = self.read("ack rule", |text| AckRule::own_from_stored(text).ok())?;
+        let content_type = self.text()?;
+        let headers = match self.take::<Option<&str>>()? {
+            Some(NO_HEADERS) => Some(Headers::default()),
+            Some(text) => {
+                let pairs = serde_json::from_str(text);
+                let pairs = pairs.map_err(|_| corrupt("list of headers", &text))?;
+                Some(Headers::from_stored(pairs))
+            }
+            None => None,
+        };
+        let content = match headers {
+            Some(headers) => Some(PayloadContent {
+                headers,
+                body: match bodies {
+                    BodyReading::Read => self.body()?.into(),
+                    BodyReading::LengthOnly => Body::InJournal(self.number("length")?),
+                },
+            }),
+            None => None,
+        };
+        Ok(Payload {
+            ack,
+            content_type,
+            content,
         })
     }
 

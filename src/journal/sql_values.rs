@@ -1,5 +1,6 @@
 //! Values in the form in which SQL statements take them: the same for every database.
 
+use super::UrlFilter;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
 use crate::domain::order::OrderPlace;
@@ -8,6 +9,7 @@ use crate::domain::state::Cause;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The stored text of a notification without headers of the caller. Nearly all notifications have this text.
 pub(super) const NO_HEADERS: &str = "[]";
@@ -32,6 +34,12 @@ pub(super) fn body_of(notification: &Notification) -> &Bytes {
 /// A maximum number of rows, in the integer type that SQL takes.
 pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+/// The lanes of a filter, as the names of the members of a JSON object. Both databases look a name up in it fast.
+pub(super) fn lanes_text(url: &UrlFilter) -> String {
+    let lanes: BTreeMap<&str, u8> = url.lanes.iter().map(|lane| (lane.as_str(), 1)).collect();
+    serde_json::to_string(&lanes).expect("invariant: names and numbers serialise")
 }
 
 /// A count, in the integer type that SQL takes.

@@ -54,9 +54,11 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::ChangeLane
         | JournalCall::StepJob => Some(Work::Accept),
         JournalCall::Record | JournalCall::Fence | JournalCall::SetAside => Some(Work::Settle),
-        JournalCall::Find | JournalCall::Snapshots | JournalCall::Pending | JournalCall::Bodies => {
-            Some(Work::Read)
-        }
+        JournalCall::Find
+        | JournalCall::Snapshots
+        | JournalCall::Pending
+        | JournalCall::Payload
+        | JournalCall::Bodies => Some(Work::Read),
         JournalCall::AllSetAside
         | JournalCall::Transitions
         | JournalCall::PendingPage
@@ -67,6 +69,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::EndpointsAfter
         | JournalCall::DefaultKeys
         | JournalCall::ChangeDefaultKeys
+        | JournalCall::AddApiKey
+        | JournalCall::RevokeApiKey
         | JournalCall::AddJob
         | JournalCall::JobObstacle
         | JournalCall::Job
@@ -85,6 +89,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Remember
         | JournalCall::Counts => Some(Work::Browse),
         JournalCall::LaneChanges
+        | JournalCall::ApiKeys
         | JournalCall::TakeJob
         | JournalCall::Examine
         | JournalCall::Check => None,

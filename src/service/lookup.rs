@@ -97,8 +97,8 @@ impl Service {
     /// Notifications, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; if the journal fails, or if
-    /// the schedule fails and the request filters by `in_flight`.
+    /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; [`ServiceError::TooManyTopics`]; if the
+    /// journal fails, or if the schedule fails and the request filters by `in_flight`.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         self.journal().ok_or(CANNOT_LIST)?;
         self.list_journal(request, Order::Registered).await
@@ -125,12 +125,26 @@ impl Service {
     ) -> Result<ListPage, ServiceError> {
         let journal = self.journal().ok_or(CANNOT_LIST)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
-        let listing = journal.list(&request.filter, order, cursor, request.limit);
+        let mut filter = request.filter.clone();
+        if let Some(url) = &mut filter.url {
+            url.lanes = self.endpoints.lanes_with_url(|known| url.is_in(known));
+        }
+        let listing = journal.list(&filter, order, cursor, request.limit);
         let page = with_long_timeout(listing).await?;
+        if page.too_many_topics {
+            return Err(ServiceError::TooManyTopics);
+        }
         let mut items = page.items;
         items
             .iter_mut()
             .for_each(|item| self.endpoints.fill_in_url(item));
+        if let Some(url) = &filter.url {
+            // The endpoint of a lane may be another one than that which a notification names, or was just changed.
+            items.retain(|item| {
+                let shown = item.destination.as_ref();
+                shown.is_some_and(|shown| url.is_in(shown.as_str()))
+            });
+        }
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
@@ -165,7 +179,7 @@ impl Service {
                             in_flight: false,
                         })
                     })
-                    .filter(|snapshot| matches(&request.filter, snapshot)),
+                    .filter(|snapshot| request.filter.passes(snapshot, Order::Ended)),
             );
             if cursor.is_none() || items.len() >= request.limit || scanned >= MOST_SCANNED {
                 return Ok(ListPage {
@@ -203,28 +217,6 @@ fn known_if(marked: &Result<(), ScheduleError>) -> Flights {
         Ok(()) => Flights::Known,
         Err(_) => Flights::Unknown,
     }
-}
-
-fn matches(filter: &Filter, snapshot: &Snapshot) -> bool {
-    let Filter {
-        topic,
-        state,
-        lane,
-        cause,
-        from_ms,
-        to_ms,
-    } = filter;
-    let ended_ms = snapshot.ended_ms.unwrap_or(0);
-    topic
-        .as_deref()
-        .is_none_or(|topic| topic == snapshot.key.topic())
-        && state.is_none_or(|state| state == snapshot.state)
-        && lane
-            .as_deref()
-            .is_none_or(|lane| lane == snapshot.lane.as_str())
-        && cause.is_none_or(|cause| Some(cause) == snapshot.cause)
-        && from_ms.is_none_or(|from_ms| ended_ms >= from_ms)
-        && to_ms.is_none_or(|to_ms| ended_ms < to_ms)
 }
 
 fn parse_cursor(text: &str) -> Result<Cursor, ServiceError> {

@@ -7,6 +7,7 @@
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
+mod api_keys;
 mod changes;
 mod default_keys;
 mod endpoint_keys;
@@ -18,18 +19,22 @@ mod lanes;
 mod locks;
 mod lookup;
 mod measure;
+mod payload;
 mod register;
 mod timeouts;
 mod waiting;
 
+pub use api_keys::{ApiKeyRequest, BadApiKeyChange, MadeApiKey};
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
 pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, default_rate};
 pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};
+pub use payload::SentPayload;
 pub use register::RegisterReply;
 pub use waiting::WaitingFor;
 
+use crate::access::AccessControl;
 use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::default_keys::BadDefaultKeyChange;
@@ -44,7 +49,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
 use crate::journal::recorder::Recorder;
-use crate::journal::{self, Journal, JournalError};
+use crate::journal::{self, Journal, JournalError, MOST_TOPICS};
 use crate::keyring::SealFailure;
 use crate::schedule::memory_budget::MemoryLimitReached;
 use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule, ScheduleError};
@@ -69,6 +74,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// The operations on notifications.
 pub struct Service {
     recorder: Option<Arc<Recorder>>,
+    access: Arc<AccessControl>,
     endpoints: Arc<Endpoints>,
     test_caller: Option<Arc<dyn TestCaller>>,
     endpoint_changes: tokio::sync::Mutex<()>,
@@ -162,12 +168,21 @@ pub enum ServiceError {
          kept"
     )]
     PayloadDeleted(Box<Snapshot>),
+    /// The headers and the body of the notification are not kept any more.
+    #[error(
+        "the headers and the body of this notification are not kept any more; --keep-payloads says how long they are kept, \
+         and without a journal only what is pending or dead has them"
+    )]
+    PayloadGone,
     /// The signing keys of the endpoint cannot be changed in this way.
     #[error(transparent)]
     KeyChange(#[from] BadKeyChange),
     /// The default keys cannot be changed in this way.
     #[error(transparent)]
     DefaultKeyChange(#[from] BadDefaultKeyChange),
+    /// The API keys cannot be changed in this way.
+    #[error(transparent)]
+    ApiKeyChange(#[from] BadApiKeyChange),
     /// The TLS settings of the endpoint cannot be used. Nothing was changed.
     #[error(transparent)]
     Tls(#[from] BadTls),
@@ -220,6 +235,11 @@ pub enum ServiceError {
     /// The cursor is not one that a list returned.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
+    /// An id is looked for in all topics, and there are too many. Nothing was looked for.
+    #[error(
+        "the journal has more than {MOST_TOPICS} topics, too many to look for an id in each; name the topic"
+    )]
+    TooManyTopics,
     /// The journal failed; the caller must not assume that anything was done.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -256,6 +276,7 @@ impl Service {
             last_reading: LastReading::default(),
             job_wake: Notify::new(),
             recorder,
+            access: Arc::default(),
             endpoints: Arc::default(),
             test_caller: None,
             endpoint_changes: tokio::sync::Mutex::new(()),
@@ -270,6 +291,18 @@ impl Service {
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }
+    }
+
+    /// Asks this for the callers of requests.
+    #[must_use]
+    pub fn with_access(self, access: Arc<AccessControl>) -> Self {
+        Self { access, ..self }
+    }
+
+    /// Who may send requests.
+    #[must_use]
+    pub fn access(&self) -> &AccessControl {
+        &self.access
     }
 
     /// Uses these endpoints, and makes test calls this way.

@@ -10,7 +10,7 @@ use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, RegisterResult, Registering};
 use crate::schedule::{Entry, LeaseRequest, LeasedOne, Registered, ScheduleError, Settlement};
 use std::sync::Arc;
-use uuid::Uuid;
+use uuid::{Timestamp, Uuid};
 
 /// Maximum number of notifications that a registration removes from the schedule.
 const MOST_REMOVED: usize = 64;
@@ -55,8 +55,8 @@ impl Service {
             },
         };
         let settings = endpoint.as_deref().map(|endpoint| &endpoint.settings);
-        let webhook_id = WebhookId::new(Uuid::now_v7());
         let now_ms = self.clock.now_ms();
+        let webhook_id = new_webhook_id(now_ms);
         let (notification, progress) = registration.accept(webhook_id, now_ms, settings);
         let notification = Arc::new(notification);
         let _lock = self.locks.lock(&notification.key).await?;
@@ -193,4 +193,12 @@ impl Service {
             (registered, _) => registered,
         }
     }
+}
+
+/// A new webhook id. It contains the instant of registration, by which a search for the id finds the notification.
+fn new_webhook_id(now_ms: i64) -> WebhookId {
+    let at_ms = u64::try_from(now_ms).unwrap_or(0);
+    let nanos = u32::try_from(at_ms % 1_000).unwrap_or(0) * 1_000_000;
+    let instant = Timestamp::from_unix_time(at_ms / 1_000, nanos, 0, 0);
+    WebhookId::new(Uuid::new_v7(instant))
 }

@@ -3,6 +3,7 @@
 //! A test takes a [`Store`]: something that journals can be opened on, one after the other. To put
 //! another implementation under the contract, write its store and one more `contract!` line.
 
+mod api_keys;
 mod changing;
 mod endpoints;
 mod forgotten_orders;
@@ -16,6 +17,7 @@ mod migrating_orders;
 mod older;
 mod order_of_endpoints;
 mod ordering;
+mod payloads;
 mod pending;
 mod postgres_outages;
 mod postgres_reading;
@@ -24,6 +26,7 @@ mod recording;
 mod registering;
 mod resealing;
 pub mod samples;
+mod searching;
 mod setting_aside;
 mod sqlite_file;
 
@@ -192,6 +195,9 @@ macro_rules! contract {
             endpoints::changes_made_at_once_get_different_numbers,
             endpoints::keys_are_kept_until_they_are_replaced,
             endpoints::the_first_keys_decide_the_master_key,
+            api_keys::an_api_key_is_kept_as_it_was_added,
+            api_keys::changes_of_api_keys_wait_for_each_other,
+            api_keys::an_api_key_that_cannot_be_read_hides_no_other,
             resealing::all_secrets_are_encrypted_again_in_one_transaction,
             resealing::more_endpoints_than_a_page_are_encrypted_again,
             resealing::what_neither_master_key_opens_stays_as_it_is,
@@ -204,6 +210,15 @@ macro_rules! contract {
             listing::lists_are_sorted_newest_first,
             listing::pages_follow_on_each_other_whatever_is_registered_meanwhile,
             listing::an_impossible_filter_gives_an_empty_list,
+            searching::an_id_is_found_in_every_topic,
+            searching::a_search_is_narrowed_by_every_other_filter,
+            searching::a_webhook_id_is_found_by_its_instant,
+            searching::more_than_can_be_sorted_is_scanned_in_the_same_order,
+            searching::pages_of_a_search_follow_on_each_other,
+            searching::an_id_is_not_looked_for_in_too_many_topics,
+            searching::a_part_of_a_url_is_found,
+            payloads::a_payload_is_read_as_it_was_registered_whatever_its_state,
+            payloads::a_payload_that_was_pruned_is_not_made_up,
             pending::pages_are_sorted_by_due_time_and_complete,
             pending::what_has_ended_is_not_pending,
             pending::an_attempt_by_hand_comes_forward,

@@ -11,6 +11,10 @@ pub enum ProblemKind {
     Parameters,
     /// The API key is missing or wrong.
     Unauthorized,
+    /// The role or the topics of the API key do not permit the request.
+    Forbidden,
+    /// The API key sends too many requests.
+    TooManyRequests,
     /// A web page of another site made a browser send the request.
     CrossSite,
     /// No route has this path.
@@ -29,6 +33,10 @@ pub enum ProblemKind {
     MissingKey,
     /// The signing keys, or the master key of the server, do not allow the change.
     SigningKey,
+    /// There is no API key of this name.
+    MissingApiKey,
+    /// The API keys that there are do not allow the change.
+    ApiKey,
     /// There is no job of this id.
     MissingJob,
     /// The job has ended.
@@ -51,6 +59,8 @@ pub enum ProblemKind {
     State,
     /// The notification's body was deleted, so it cannot be sent again.
     PayloadDeleted,
+    /// The headers and the body of the notification are not kept any more, so they cannot be read.
+    PayloadGone,
     /// The request or a field is larger than this server accepts.
     TooLarge,
     /// The body is not declared as JSON in UTF-8.
@@ -96,6 +106,8 @@ impl ProblemKind {
             Self::Malformed => (Status::BAD_REQUEST, "urn:ringback:problem:malformed", "The request cannot be read"),
             Self::Parameters => (Status::BAD_REQUEST, "urn:ringback:problem:parameters", "The query or the path is wrong"),
             Self::Unauthorized => (Status::UNAUTHORIZED, "urn:ringback:problem:unauthorized", "An API key is needed"),
+            Self::Forbidden => (Status::FORBIDDEN, "urn:ringback:problem:forbidden", "The API key does not permit this"),
+            Self::TooManyRequests => (Status::TOO_MANY_REQUESTS, "urn:ringback:problem:too-many-requests", "Too many requests for this key"),
             Self::CrossSite => (Status::FORBIDDEN, "urn:ringback:problem:cross-site", "Pages of other sites may not ask"),
             Self::Route => (Status::NOT_FOUND, "urn:ringback:problem:route", "There is nothing at this path"),
             Self::Missing => (Status::NOT_FOUND, "urn:ringback:problem:missing", "No such notification"),
@@ -105,6 +117,8 @@ impl ProblemKind {
             Self::EndpointMadeAgain => (Status::CONFLICT, "urn:ringback:problem:endpoint-made-again", "Its endpoint is another one by now"),
             Self::MissingKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-key", "No such signing key"),
             Self::SigningKey => (Status::CONFLICT, "urn:ringback:problem:signing-key", "The signing keys do not allow this"),
+            Self::MissingApiKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-api-key", "No such API key"),
+            Self::ApiKey => (Status::CONFLICT, "urn:ringback:problem:api-key", "The API keys do not allow this"),
             Self::MissingJob => (Status::NOT_FOUND, "urn:ringback:problem:missing-job", "No such job"),
             Self::JobEnded => (Status::CONFLICT, "urn:ringback:problem:job-ended", "The job has ended"),
             Self::JobRuns => (Status::CONFLICT, "urn:ringback:problem:job-runs", "Another job of the lane runs"),
@@ -114,6 +128,7 @@ impl ProblemKind {
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),
             Self::Cancelled => (Status::CONFLICT, "urn:ringback:problem:cancelled", "It was cancelled and is not sent"),
             Self::PayloadDeleted => (Status::CONFLICT, "urn:ringback:problem:payload-deleted", "Its body is no longer kept"),
+            Self::PayloadGone => (Status::GONE, "urn:ringback:problem:payload-gone", "Its headers and body are no longer kept"),
             Self::OutOfOrder => (Status::CONFLICT, "urn:ringback:problem:out-of-order", "The order does not allow this"),
             Self::State => (Status::CONFLICT, "urn:ringback:problem:state", "The notification's state does not allow this"),
             Self::TooLarge => (Status::PAYLOAD_TOO_LARGE, "urn:ringback:problem:too-large", "Too large"),

@@ -1,4 +1,6 @@
 use super::*;
+use crate::domain::webhook_id::WebhookId;
+use crate::journal::UrlFilter;
 
 fn uri(query: &str) -> Uri {
     format!("/v1/x?{query}").parse().expect("a uri")
@@ -121,7 +123,7 @@ fn wrong_parameters_are_named() {
     check("limit=1&limit=2", "limit: this parameter is given twice");
     check(
         "limits=1",
-        "limits: unknown parameter; known are topic, state",
+        "limits: unknown parameter; known are topic, id, id_prefix",
     );
     check("cause=refused", "cause: unknown parameter");
     check("%ff=1", "\u{fffd}: unknown parameter");
@@ -143,6 +145,117 @@ fn wrong_parameters_are_named() {
         "limit=0&state=x",
         "state: a state is scheduled, in_flight, delivered, dead or cancelled; limit: ",
     );
+}
+
+#[test]
+fn notifications_are_looked_for_by_ids_and_urls() {
+    fn check(query: &str, filter: Filter) {
+        check_list(query, of(filter));
+    }
+    let text = |text: &str| Some(text.to_string());
+    check(
+        "id=&id_prefix=&webhook_id=&url_contains=",
+        Filter::default(),
+    );
+    let id: String = (' '..='~').collect();
+    let escaped: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    check(
+        &format!("id={escaped}&id_prefix={escaped}"),
+        Filter {
+            id: text(&id),
+            id_prefix: text(&id),
+            ..Filter::default()
+        },
+    );
+    check(
+        "id_prefix=.&topic=t",
+        Filter {
+            id_prefix: text("."),
+            topic: text("t"),
+            ..Filter::default()
+        },
+    );
+    check(
+        "webhook_id=msg_000000000000000000000000000000FF",
+        Filter {
+            webhook_id: Some(WebhookId::from_bytes(255_u128.to_be_bytes())),
+            ..Filter::default()
+        },
+    );
+    for (part, escaped) in [
+        ("Shop%_'\"", "Shop%25_'%22"),
+        ("例え", "%E4%BE%8B%E3%81%88"),
+    ] {
+        let url = UrlFilter {
+            contains: part.to_string(),
+            ..UrlFilter::default()
+        };
+        let url = Some(url);
+        check(
+            &format!("url_contains={escaped}"),
+            Filter {
+                url,
+                ..Filter::default()
+            },
+        );
+    }
+    let longest = "x".repeat(128);
+    check(
+        &format!("id={longest}"),
+        Filter {
+            id: text(&longest),
+            ..Filter::default()
+        },
+    );
+}
+
+#[test]
+fn what_no_id_and_no_url_can_contain_is_named() {
+    let too_long = ["x".repeat(129), "x".repeat(257)];
+    for (query, expected) in [
+        ("id=%00", "id: an id is 1 to 128 printable ASCII"),
+        ("id=%C3%A4", "id: an id is"),
+        ("id=%ff", "id: an id is"),
+        ("id=..", "id: `.` and `..` are not accepted"),
+        (&*format!("id={}", too_long[0]), "id: an id is"),
+        ("id=1&id=2", "id: this parameter is given twice"),
+        (
+            "id_prefix=%7f",
+            "id_prefix: the beginning of an id is 1 to 128",
+        ),
+        (
+            &*format!("id_prefix={}", too_long[0]),
+            "id_prefix: the beginning",
+        ),
+        (
+            "webhook_id=msg_1",
+            "webhook_id: a webhook id is `msg_` and 32",
+        ),
+        (
+            "webhook_id=0192f0d2c3a87b1f9c4d5e6f70819203",
+            "webhook_id: ",
+        ),
+        (
+            "webhook_id=msg_0192f0d2c3a87b1f9c4d5e6f7081920%00",
+            "webhook_id: ",
+        ),
+        (
+            "url_contains=%00",
+            "url_contains: a part of a URL is at most 256",
+        ),
+        ("url_contains=a+b", "url_contains: a part"),
+        ("url_contains=%C2%85", "url_contains: a part"),
+        (
+            &*format!("url_contains={}", too_long[1]),
+            "url_contains: a part",
+        ),
+    ] {
+        let problem = list_request(&uri(query)).expect_err(query);
+        assert_eq!(problem.status(), 400, "{query}");
+        let detail = problem.detail();
+        assert!(detail.contains(expected), "{query}: {detail}");
+    }
+    assert!(dead_letters_request(&uri("id=1")).is_err());
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The commands that send one request to a running server.
 
+mod api_key;
 mod default_key;
 mod endpoint;
 mod endpoint_key;
 mod endpoint_patch;
 mod endpoint_text;
+mod find;
 mod jobs;
 mod lanes;
+mod payload;
 mod send;
 
 use super::client::{Client, ServerArguments};
@@ -17,15 +20,18 @@ use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use crate::domain::timestamp;
 use anyhow::Context as _;
+use api_key::ApiKeyCommand;
 use clap::{Args, Subcommand};
 use default_key::DefaultKeyCommand;
 use endpoint::EndpointCommand;
+use find::FindArguments;
 use jobs::{JobArguments, JobsArguments};
 use lanes::{LaneArguments, LanesArguments};
 use reqwest::Method;
 use send::SendArguments;
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
+use url::Url;
 
 /// A command that sends a request to a server.
 #[derive(Subcommand)]
@@ -36,6 +42,8 @@ pub enum Request {
     Show(ShowArguments),
     /// List notifications, newest first
     List(ListArguments),
+    /// Find notifications by an id, the beginning of one, a webhook id or a part of the URL
+    Find(FindArguments),
     /// Cancel a scheduled notification
     Cancel(OneArguments),
     /// Attempt a scheduled notification now; if this fails, its ladder continues
@@ -56,6 +64,9 @@ pub enum Request {
     /// List, add or remove the default keys, which sign what has no key of its own
     #[command(subcommand)]
     DefaultKey(DefaultKeyCommand),
+    /// Make, list or revoke API keys, which say who may use the API
+    #[command(subcommand)]
+    Key(ApiKeyCommand),
     /// List the destinations that have pending notifications or are held
     Lanes(LanesArguments),
     /// Show, hold or release one destination, or send now what is pending for it
@@ -83,6 +94,9 @@ pub struct ShowArguments {
     /// Show the whole history, not only its end
     #[arg(long)]
     all: bool,
+    /// Print what is sent instead: the headers and the body. The server's log says who asked
+    #[arg(long, conflicts_with = "all")]
+    payload: bool,
 }
 
 #[derive(Args)]
@@ -171,9 +185,10 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
     };
     match request {
         Request::Send(arguments) => send(&arguments),
-        Request::Show(ShowArguments { one, all }) => {
-            ask(&one, Method::GET, "notifications", &[], None, all)
-        }
+        Request::Show(ShowArguments { one, all, payload }) => match payload {
+            true => payload::show(&one),
+            false => ask(&one, Method::GET, "notifications", &[], None, all),
+        },
         Request::Cancel(one) => under_key(&one, Method::DELETE, "notifications", &[]),
         Request::Retry(one) => under_key(&one, Method::POST, "notifications", &["retry"]),
         Request::Discard(one) => under_key(&one, Method::DELETE, "dead-letters", &[]),
@@ -194,6 +209,8 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         }
         Request::Endpoint(command) => endpoint::run(command),
         Request::DefaultKey(command) => default_key::run(command),
+        Request::Find(arguments) => find::run(&arguments),
+        Request::Key(command) => api_key::run(command),
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
         Request::Lanes(arguments) => lanes::list(&arguments),
         Request::Lane(arguments) => lanes::run(&arguments),
@@ -292,18 +309,40 @@ fn print_list(
     filter: &FilterArguments,
 ) -> Result<(), CommandFailure> {
     let client = Client::new(&filter.server)?;
+    let named = [(name, value.as_deref())];
+    let url = list_url(
+        &client,
+        collection,
+        &named,
+        filter,
+        filter.cursor.as_deref(),
+    );
+    let answer = block_on(client.call(Method::GET, url, None))?;
+    print_text(answer, &filter.server, |answer| {
+        let page = serde_json::from_slice(answer)?;
+        Ok(show::list(&page, Colours::of_stdout(), now_ms()))
+    })
+}
+
+/// The URL of a page of a list: with these parameters and those of the filter.
+fn list_url(
+    client: &Client,
+    collection: &str,
+    named: &[(&str, Option<&str>)],
+    filter: &FilterArguments,
+    cursor: Option<&str>,
+) -> Url {
     let mut url = client.url(&[collection]);
     let limit = filter.limit.map(|limit| limit.to_string());
-    let query = [
-        (name, &value),
-        ("topic", &filter.topic),
-        ("lane", &filter.lane),
-        ("from", &filter.from),
-        ("to", &filter.to),
-        ("limit", &limit),
-        ("cursor", &filter.cursor),
+    let of_filter = [
+        ("topic", filter.topic.as_deref()),
+        ("lane", filter.lane.as_deref()),
+        ("from", filter.from.as_deref()),
+        ("to", filter.to.as_deref()),
+        ("limit", limit.as_deref()),
+        ("cursor", cursor),
     ];
-    for (name, value) in query {
+    for (name, value) in named.iter().chain(&of_filter) {
         if let Some(value) = value {
             url.query_pairs_mut().append_pair(name, value);
         }
@@ -311,11 +350,7 @@ fn print_list(
     // A blank as `+`, as forms have it, would be read as a plus sign.
     let query = url.query().map(|query| query.replace('+', "%20"));
     url.set_query(query.as_deref());
-    let answer = block_on(client.call(Method::GET, url, None))?;
-    print_text(answer, &filter.server, |answer| {
-        let page = serde_json::from_slice(answer)?;
-        Ok(show::list(&page, Colours::of_stdout(), now_ms()))
-    })
+    url
 }
 
 const NOT_OURS: &str = "the answer does not come from a Ringback server";

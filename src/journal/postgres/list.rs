@@ -4,6 +4,8 @@
 //! are not read, and no rows are sorted. So a page at the end of a list costs the same as one at its
 //! beginning.
 //!
+//! An id and a webhook id are looked for in another way (`search.rs`).
+//!
 //! Conditions that the index does not cover are checked row by row. After a limited number of rows the page
 //! ends, even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a
 //! connection for long.
@@ -12,11 +14,13 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{notification_of, stored_columns};
 use super::register::ARRIVAL_BITS;
+use super::search;
 use super::session::AS_OF_NOW;
 use crate::domain::state::{Cause, State};
 use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
 use crate::journal::rows::{Fields, Ladders, StoredNotification};
-use crate::journal::sql_values::limit_of;
+use crate::journal::search::{Search, SearchFindings, page_of};
+use crate::journal::sql_values::{lanes_text, limit_of};
 use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
@@ -42,6 +46,24 @@ impl PostgresCall for FindListPage<'_> {
         let range = range_of(self.filter, self.order, self.cursor);
         let limit = self.limit.max(1);
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        if let Some(search) = Search::of(self.filter) {
+            let place = |cursor| place_of(self.order, cursor);
+            let page = match search::find(&mut reading, &search).await? {
+                SearchFindings::All(found) => {
+                    let listed = (self.filter, self.order);
+                    Some(page_of(found, listed, range, place, limit))
+                }
+                SearchFindings::TooManyTopics => Some(SnapshotPage {
+                    too_many_topics: true,
+                    ..SnapshotPage::default()
+                }),
+                SearchFindings::TooMany => None,
+            };
+            if let Some(page) = page {
+                reading.rollback().await?;
+                return Ok(page);
+            }
+        }
         let most = (limit.saturating_add(1), self.most_scanned);
         let found = query(page_sql(&plan), &plan, range, most)
             .fetch_all(&mut *reading)
@@ -85,7 +107,11 @@ impl PostgresCall for FindListPage<'_> {
             };
         }
         reading.rollback().await?;
-        Ok(SnapshotPage { items, next })
+        Ok(SnapshotPage {
+            items,
+            next,
+            too_many_topics: false,
+        })
     }
 }
 
@@ -94,11 +120,15 @@ fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange 
         Order::Ended => (at_ms, i64::MIN),
         Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
     };
-    let place = |cursor: Cursor| match order {
+    ListRange::of(filter, cursor, first, |cursor| place_of(order, cursor))
+}
+
+/// The place of a cursor. A row number begins with the instant of registration.
+fn place_of(order: Order, cursor: Cursor) -> (i64, i64) {
+    match order {
         Order::Ended => (cursor.at_ms, cursor.row),
         Order::Registered => (0, cursor.row),
-    };
-    ListRange::of(filter, cursor, first, place)
+    }
 }
 
 /// The statement that reads a page. Conditions beyond the index have the same text for all filters, because
@@ -128,6 +158,9 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
          WHERE n.row_id = s.notification
             AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
             AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
+            AND ($11::TEXT IS NULL OR (n.id >= $11 AND n.id <= $12))
+            AND ($13::TEXT IS NULL OR strpos(lower(n.url), $13) > 0
+                OR (n.url = '' AND jsonb_exists((SELECT $14::TEXT::JSONB), n.lane)))
          ORDER BY {order} LIMIT $9",
         columns = stored_columns!(),
     )
@@ -187,7 +220,7 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     }
 }
 
-/// Binds the ten values that a statement may use. The text of the statement consists of constants; values
+/// Binds the fourteen values that a statement may use. The text of the statement consists of constants; values
 /// from outside are only bound.
 fn query(
     sql: String,
@@ -195,6 +228,8 @@ fn query(
     range: ListRange,
     rows: (usize, usize),
 ) -> sqlx::query::Query<'static, Postgres, PgArguments> {
+    let (first_id, last_id) = plan.filter.ids().unzip();
+    let url = plan.filter.url.as_ref();
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.clone())
         .bind(plan.filter.topic.clone())
@@ -206,4 +241,8 @@ fn query(
         .bind(range.lower.1)
         .bind(limit_of(rows.0))
         .bind(limit_of(rows.1))
+        .bind(first_id)
+        .bind(last_id)
+        .bind(url.map(|url| url.contains.to_ascii_lowercase()))
+        .bind(url.map(lanes_text))
 }

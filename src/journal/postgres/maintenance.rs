@@ -15,7 +15,7 @@ use super::set_aside;
 use super::statements::storable;
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
-use crate::journal::pending::PendingBodies;
+use crate::journal::BodyReading;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -43,7 +43,7 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = PendingBodies::Read;
+        let bodies = BodyReading::Read;
         let call = pending::FindPendingPage {
             cursor,
             limit,
@@ -57,7 +57,7 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = PendingBodies::LengthOnly;
+        let bodies = BodyReading::LengthOnly;
         let call = pending::FindPendingPage {
             cursor,
             limit,

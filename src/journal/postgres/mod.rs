@@ -9,6 +9,7 @@
 //! hand is not repeated after its commit was sent.
 
 mod advance;
+mod api_keys;
 mod change;
 mod check;
 mod connections;
@@ -33,6 +34,7 @@ mod record;
 mod register;
 mod reseal;
 mod schema;
+mod search;
 mod session;
 mod set_aside;
 mod statements;

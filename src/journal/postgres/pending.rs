@@ -1,13 +1,14 @@
-//! The pending notifications, in the order of their due times. A schedule is loaded with them.
+//! The pending notifications, in the order of their due times, with which a schedule is loaded; and what one notification
+//! sends.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::pending::PendingBodies;
+use crate::journal::BodyReading;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, Pending};
+use crate::journal::{Cursor, Payload, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -81,6 +82,48 @@ const BODIES: &str = "
         SELECT body FROM payloads WHERE notification = n.row_id OFFSET 0
     ) AS p";
 
+/// PostgreSQL knows the length of a long body without reading the body.
+macro_rules! payload_of {
+    ($body:literal) => {
+        concat!(
+            "SELECT n.ack, n.content_type, p.headers, p.body
+             FROM (
+                SELECT * FROM notifications AS n WHERE n.topic = $1 AND n.id = $2 OFFSET 0
+             ) AS n
+             LEFT JOIN LATERAL (
+                SELECT headers, ",
+            $body,
+            " AS body FROM payloads WHERE notification = n.row_id OFFSET 0
+             ) AS p ON TRUE"
+        )
+    };
+}
+
+/// See [`crate::journal::JournalReads::payload`].
+pub(super) struct FindPayload<'call> {
+    pub(super) key: &'call Key,
+    pub(super) body: BodyReading,
+}
+
+#[async_trait]
+impl PostgresCall for FindPayload<'_> {
+    type Reply = Option<Payload>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<Payload>, PostgresFailure> {
+        let statement = match self.body {
+            BodyReading::Read => payload_of!("body"),
+            BodyReading::LengthOnly => payload_of!("octet_length(body)"),
+        };
+        let found = sqlx::query(statement)
+            .bind(self.key.topic())
+            .bind(self.key.id())
+            .fetch_optional(connection)
+            .await?;
+        let payload = found.map(|row| Fields::of(&row).payload(self.body));
+        Ok(payload.transpose()?)
+    }
+}
+
 /// See [`crate::journal::JournalReads::bodies`].
 pub(super) struct FindBodies<'call>(pub(super) &'call [Key]);
 
@@ -123,7 +166,7 @@ impl PostgresCall for FindPending<'_> {
         .fetch_optional(connection)
         .await?;
         let pending =
-            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
+            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), BodyReading::Read));
         Ok(pending.transpose()?)
     }
 }
@@ -132,7 +175,7 @@ impl PostgresCall for FindPending<'_> {
 pub(super) struct FindPendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,
-    pub(super) bodies: PendingBodies,
+    pub(super) bodies: BodyReading,
 }
 
 #[async_trait]
@@ -145,16 +188,16 @@ impl PostgresCall for FindPendingPage {
             row: i64::MIN,
         });
         let page = match self.bodies {
-            PendingBodies::Read => sqlx::query(PAGE),
-            PendingBodies::LengthOnly => sqlx::query(PAGE_WITHOUT_BODIES),
+            BodyReading::Read => sqlx::query(PAGE),
+            BodyReading::LengthOnly => sqlx::query(PAGE_WITHOUT_BODIES),
         };
         let page = page
             .bind(after.at_ms)
             .bind(after.row)
             .bind(limit_of(self.limit));
         let page = match self.bodies {
-            PendingBodies::Read => page.bind(PAGE_BYTES),
-            PendingBodies::LengthOnly => page,
+            BodyReading::Read => page.bind(PAGE_BYTES),
+            BodyReading::LengthOnly => page,
         };
         let found = page.fetch_all(connection).await?;
         let mut ladders = Ladders::default();

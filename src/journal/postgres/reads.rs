@@ -15,8 +15,8 @@ use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::{Fields, StoredNotification};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
-    Pending, SnapshotPage, Transition, history,
+    BodyReading, Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
+    MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -43,6 +43,11 @@ impl JournalReads for PostgresJournal {
 
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
         self.connections.read(&pending::FindPending(key)).await
+    }
+
+    async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
+        let call = pending::FindPayload { key, body };
+        self.connections.read(&call).await
     }
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {

@@ -4,6 +4,8 @@
 //! are not read, and no rows are sorted. So a page at the end of a list costs the same as one at its
 //! beginning.
 //!
+//! An id and a webhook id are looked for in another way (`search.rs`).
+//!
 //! Conditions that the index does not cover are checked row by row. After a limited number of rows the page
 //! ends, even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a
 //! connection for long.
@@ -11,10 +13,12 @@
 use super::bulk::Statement;
 use super::error::SqliteFailure;
 use super::load::stored_columns;
+use super::search;
 use crate::domain::state::Cause;
 use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
 use crate::journal::rows::{Fields, Ladders, StoredNotification};
-use crate::journal::sql_values::limit_of;
+use crate::journal::search::{Search, SearchFindings, page_of};
+use crate::journal::sql_values::{lanes_text, limit_of};
 use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
@@ -33,6 +37,20 @@ pub(super) async fn list(
     let mut range = range_of(filter, cursor);
     let limit = limit.max(1);
     let mut reading = readers.begin().await?;
+    if let Some(search) = Search::of(filter) {
+        match search::find(&mut reading, &search).await? {
+            SearchFindings::All(found) => {
+                return Ok(page_of(found, (filter, order), range, place_of, limit));
+            }
+            SearchFindings::TooManyTopics => {
+                return Ok(SnapshotPage {
+                    too_many_topics: true,
+                    ..SnapshotPage::default()
+                });
+            }
+            SearchFindings::TooMany => {}
+        }
+    }
     let mut scan_end = None;
     if !is_exact(&plan) {
         let skipped = most_scanned.saturating_sub(1);
@@ -57,10 +75,7 @@ pub(super) async fn list(
         .collect::<Result<_, _>>()?;
     let next = match page.last() {
         Some(last) if more => Some(Cursor {
-            at_ms: match order {
-                Order::Registered => last.snapshot.registered_ms,
-                Order::Ended => last.snapshot.ended_ms.unwrap_or(i64::MIN),
-            },
+            at_ms: order.at_ms(&last.snapshot),
             row: last.row_id,
         }),
         _ => scan_end,
@@ -68,17 +83,22 @@ pub(super) async fn list(
     Ok(SnapshotPage {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),
         next,
+        too_many_topics: false,
     })
 }
 
 fn range_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
-    let first = |at_ms| (at_ms, i64::MIN);
-    ListRange::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
+    ListRange::of(filter, cursor, |at_ms| (at_ms, i64::MIN), place_of)
+}
+
+fn place_of(cursor: Cursor) -> (i64, i64) {
+    (cursor.at_ms, cursor.row)
 }
 
 /// Whether the index covers the whole filter. Then every row of the range belongs to the list.
 fn is_exact(plan: &ListPlan<'_>) -> bool {
-    conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
+    conditions(plan, Parts::All) == conditions(plan, Parts::Covered)
+        && uncovered_conditions(plan.filter).is_empty()
 }
 
 /// Which conditions of a filter a statement contains.
@@ -90,10 +110,27 @@ enum Parts {
 }
 
 fn page_sql(plan: &ListPlan<'_>) -> String {
-    let conditions = conditions(plan, Parts::All);
-    let cause = plan.filter.cause.map_or("", |_| " AND n.cause = ?3");
-    let conditions = format!("{conditions}{cause}");
+    let mut conditions = conditions(plan, Parts::All);
+    conditions.push_str(&uncovered_conditions(plan.filter));
     sql(plan, stored_columns!(), &conditions, "LIMIT ?8")
+}
+
+/// The conditions that no index covers. A webhook id is not among them, because it is never looked for by a scan.
+fn uncovered_conditions(filter: &Filter) -> String {
+    let mut conditions = String::new();
+    if filter.cause.is_some() {
+        conditions.push_str(" AND n.cause = ?3");
+    }
+    if filter.ids().is_some() {
+        conditions.push_str(" AND n.id >= ?9 AND n.id <= ?10");
+    }
+    if filter.url.is_some() {
+        conditions.push_str(
+            " AND (instr(lower(n.url), ?11) > 0
+               OR n.url = '' AND n.lane IN (SELECT key FROM json_each(?12)))",
+        );
+    }
+    conditions
 }
 
 /// The statement that finds the last row that may be read for a page. It reads only the index.
@@ -155,9 +192,11 @@ fn at_of(plan: &ListPlan<'_>) -> &'static str {
     }
 }
 
-/// Binds the eight values that a statement may use. The text of the statement consists of constants; values
+/// Binds the twelve values that a statement may use. The text of the statement consists of constants; values
 /// from outside are only bound.
 fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Statement {
+    let (first_id, last_id) = plan.filter.ids().unzip();
+    let url = plan.filter.url.as_ref();
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.as_deref())
         .bind(plan.filter.topic.as_deref())
@@ -167,6 +206,10 @@ fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Sta
         .bind(range.lower.0)
         .bind(range.lower.1)
         .bind(limit_of(rows))
+        .bind(first_id)
+        .bind(last_id)
+        .bind(url.map(|url| url.contains.to_ascii_lowercase()))
+        .bind(url.map(lanes_text))
 }
 
 #[cfg(test)]

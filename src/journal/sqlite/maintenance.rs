@@ -13,7 +13,7 @@ use super::writes;
 use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
-use crate::journal::pending::PendingBodies;
+use crate::journal::BodyReading;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -35,7 +35,7 @@ impl JournalMaintenance for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::Read).await?)
+        Ok(pending::pending_page(&self.readers, cursor, limit, BodyReading::Read).await?)
     }
 
     async fn pending_page_without_bodies(
@@ -43,7 +43,7 @@ impl JournalMaintenance for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::LengthOnly).await?)
+        Ok(pending::pending_page(&self.readers, cursor, limit, BodyReading::LengthOnly).await?)
     }
 
     async fn changes(

@@ -5,6 +5,7 @@
 //! prevents a second server from opening the journal while this value exists. Other processes can open it
 //! for reading only.
 
+mod api_keys;
 mod bulk;
 mod check;
 mod default_keys;
@@ -24,6 +25,7 @@ mod pending;
 mod pruning;
 mod reads;
 mod reseal;
+mod search;
 mod set_aside;
 mod statements;
 mod writer;

@@ -1,12 +1,13 @@
-//! The pending notifications, in the order of their due times. A schedule is loaded with them.
+//! The pending notifications, in the order of their due times, with which a schedule is loaded; and what one notification
+//! sends.
 
 use super::error::SqliteFailure;
 use super::load::{payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::pending::PendingBodies;
+use crate::journal::BodyReading;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, Pending};
+use crate::journal::{Cursor, Payload, Pending};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -35,8 +36,38 @@ pub(super) async fn pending(
     .fetch_optional(readers)
     .await?;
     let pending =
-        found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
+        found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), BodyReading::Read));
     Ok(pending.transpose()?)
+}
+
+macro_rules! payload_of {
+    ($($bodies:ident)?) => {
+        concat!(
+            "SELECT ",
+            payload_columns!($($bodies)?),
+            " FROM notifications AS n LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.topic = ? AND n.id = ?"
+        )
+    };
+}
+
+/// What one notification sends, whatever its state.
+pub(super) async fn payload(
+    readers: &SqlitePool,
+    key: &Key,
+    body: BodyReading,
+) -> Result<Option<Payload>, SqliteFailure> {
+    let statement = match body {
+        BodyReading::Read => payload_of!(),
+        BodyReading::LengthOnly => payload_of!(without_bodies),
+    };
+    let found = sqlx::query(statement)
+        .bind(key.topic())
+        .bind(key.id())
+        .fetch_optional(readers)
+        .await?;
+    let payload = found.map(|row| Fields::of(&row).payload(body));
+    Ok(payload.transpose()?)
 }
 
 /// A page of pending notifications, soonest due first. It is shorter than `limit` if the bodies are large.
@@ -44,7 +75,7 @@ pub(super) async fn pending_page(
     readers: &SqlitePool,
     mut cursor: Option<Cursor>,
     limit: usize,
-    bodies: PendingBodies,
+    bodies: BodyReading,
 ) -> Result<(Vec<Pending>, Option<Cursor>), SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut ladders = Ladders::default();
@@ -107,11 +138,11 @@ async fn next_pending(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,
     wanted: usize,
-    bodies: PendingBodies,
+    bodies: BodyReading,
 ) -> Result<Vec<SqliteRow>, SqliteFailure> {
     let (due_with, due_after) = match bodies {
-        PendingBodies::Read => (DUE_WITH, DUE_AFTER),
-        PendingBodies::LengthOnly => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
+        BodyReading::Read => (DUE_WITH, DUE_AFTER),
+        BodyReading::LengthOnly => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
     };
     let mut found = Vec::new();
     if let Some(cursor) = cursor {

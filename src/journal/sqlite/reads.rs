@@ -11,8 +11,8 @@ use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
-    Pending, SnapshotPage, Transition, history,
+    BodyReading, Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
+    MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -38,6 +38,10 @@ impl JournalReads for SqliteJournal {
 
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
         Ok(pending::pending(&self.readers, key).await?)
+    }
+
+    async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
+        Ok(pending::payload(&self.readers, key, body).await?)
     }
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {

@@ -13,11 +13,7 @@ use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn every_route_of_v1_asks_for_the_key() {
-    let embedded = Embedded::with(ApiSettings {
-        api_key: Some("s3cret".into()),
-        ..ApiSettings::default()
-    })
-    .await;
+    let embedded = Embedded::with_key().await;
     let asked = |method: &Method, path: &str, shown: Option<&str>| {
         let request = embedded.server.request(method.clone(), path);
         Reply::of(match shown {
@@ -30,6 +26,7 @@ async fn every_route_of_v1_asks_for_the_key() {
         (Method::GET, "/v1/notifications"),
         (Method::POST, "/v1/notifications/batch"),
         (Method::GET, "/v1/notifications/t/1"),
+        (Method::GET, "/v1/notifications/t/1/payload"),
         (Method::DELETE, "/v1/notifications/t/1"),
         (Method::POST, "/v1/notifications/t/1/retry"),
         (Method::GET, "/v1/dead-letters"),

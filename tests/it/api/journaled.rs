@@ -19,16 +19,16 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A server over a schedule in memory and a journal in a file of its own.
-struct Journaled {
-    clock: ManualClock,
-    schedule: Arc<MemorySchedule>,
-    recorder: Arc<Recorder>,
-    server: Server,
+pub struct Journaled {
+    pub clock: ManualClock,
+    pub schedule: Arc<MemorySchedule>,
+    pub recorder: Arc<Recorder>,
+    pub server: Server,
     _directory: TempDir,
 }
 
 impl Journaled {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let recorder = recorder(&directory).await;
         let clock = ManualClock::at(NOW_MS);
@@ -51,7 +51,7 @@ impl Journaled {
     }
 
     /// The ids of a page, and its cursor.
-    async fn page(&self, query: &str) -> (Vec<String>, Option<String>) {
+    pub async fn page(&self, query: &str) -> (Vec<String>, Option<String>) {
         let path = format!("{NOTIFICATIONS}?{query}");
         let page = self.server.get(&path).await.is(200);
         let ids = page["items"]

@@ -103,6 +103,7 @@ async fn what_no_route_takes_is_a_problem_too() {
     .await;
     check(Method::GET, "/v1/notifications/t/1/retry", "POST").await;
     check(Method::GET, "/v1/notifications/t/1/resend", "POST").await;
+    check(Method::POST, "/v1/notifications/t/1/payload", "GET,HEAD").await;
     check(Method::GET, "/v1/dead-letters/t/1", "DELETE").await;
     check(Method::POST, "/healthz", "GET,HEAD").await;
     check(Method::POST, "/readyz", "GET,HEAD").await;

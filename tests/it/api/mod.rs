@@ -7,13 +7,16 @@ mod ended_numbers;
 mod faulty;
 mod journaled;
 mod lookups;
+mod payloads;
 mod registrations;
 mod request_memory;
 mod resealing;
+mod searching;
 
 mod unread;
 
 use reqwest::{Client, Method, RequestBuilder, Response};
+use ringback::access::AccessControl;
 use ringback::api::server::serve;
 use ringback::api::{ApiSettings, router};
 use ringback::clock::{Clock, ManualClock};
@@ -169,9 +172,19 @@ impl Embedded {
     }
 
     async fn with(settings: ApiSettings) -> Self {
+        Self::with_access(AccessControl::default(), settings).await
+    }
+
+    /// A server that needs the key `s3cret`.
+    async fn with_key() -> Self {
+        let access = AccessControl::with_key(Some("s3cret"));
+        Self::with_access(access, ApiSettings::default()).await
+    }
+
+    async fn with_access(access: AccessControl, settings: ApiSettings) -> Self {
         let clock = ManualClock::at(NOW_MS);
         let schedule = Arc::new(memory(&clock));
-        let service = Service::new(None, schedule.clone());
+        let service = Service::new(None, schedule.clone()).with_access(Arc::new(access));
         Self {
             clock,
             schedule,

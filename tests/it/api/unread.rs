@@ -36,11 +36,7 @@ async fn an_early_answer_reaches_a_client_that_sends_everything_first() {
         ..ApiSettings::default()
     })
     .await;
-    let locked = Embedded::with(ApiSettings {
-        api_key: Some("s3cret".into()),
-        ..ApiSettings::default()
-    })
-    .await;
+    let locked = Embedded::with_key().await;
     let open = Embedded::start().await;
     let length = format!("Content-Length: {LARGE}\r\n");
     let packed = format!("{length}Content-Encoding: gzip\r\n");

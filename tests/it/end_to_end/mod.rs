@@ -4,6 +4,7 @@
 
 mod after_outage;
 mod answers;
+mod api_keys;
 mod asking;
 mod away;
 mod away_postgres;
@@ -19,6 +20,7 @@ mod endpoints_in_redis;
 mod eviction;
 mod failures;
 mod fair_shares;
+mod finding;
 mod floods;
 mod hanging_names;
 mod hostile;

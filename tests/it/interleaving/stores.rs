@@ -99,6 +99,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Bodies => Some("journal.bodies"),
         JournalCall::AllSetAside
         | JournalCall::Transitions
+        | JournalCall::Payload
         | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::SetEndpoint
@@ -107,6 +108,9 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::EndpointsAfter
         | JournalCall::DefaultKeys
         | JournalCall::ChangeDefaultKeys
+        | JournalCall::ApiKeys
+        | JournalCall::AddApiKey
+        | JournalCall::RevokeApiKey
         | JournalCall::AddJob
         | JournalCall::JobObstacle
         | JournalCall::Job

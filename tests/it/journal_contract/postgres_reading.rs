@@ -5,6 +5,7 @@ use super::samples::{
     START_MS, apply, changing, delivery, keep, key, refusal, registering, registering_at,
     registration,
 };
+use super::searching::made_at;
 use super::{PostgresStore, Store};
 use crate::support::postgres::{connect, run};
 use crate::support::within;
@@ -14,7 +15,7 @@ use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Target};
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
-use ringback::journal::{Filter, Journal, Order, Recorded};
+use ringback::journal::{Actor, Filter, Journal, Order, Recorded, Registering};
 use std::sync::Arc;
 
 /// Closes a journal and says how many rows of the tables were read since the last time.
@@ -164,6 +165,58 @@ async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
             let read = rows_read(&store, journal).await;
             // Two tables, one row more than is shown, and those of delivered ones in between.
             assert!(read < 70, "{read} rows for {filter:?} {order:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_reads_little_more_than_it_finds_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    fill(&*journal).await;
+    let made = made_at(START_MS + 15_000);
+    let (notification, progress) =
+        registration(key("sought")).accept(made, START_MS + 15_000, None);
+    let sought = Registering {
+        notification: Arc::new(notification),
+        progress,
+        actor: Actor("orders".into()),
+    };
+    keep(&*journal, sought).await;
+    rows_read(&store, journal).await;
+    let text = |text: &str| Some(text.to_string());
+    let ids = |id: Option<String>, id_prefix: Option<String>, topic: Option<String>| Filter {
+        id,
+        id_prefix,
+        topic,
+        ..Filter::default()
+    };
+    let webhook_id = Filter {
+        webhook_id: Some(made),
+        ..Filter::default()
+    };
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut connect(&store.url).await, "ANALYZE").await;
+        }
+        for (filter, found, most) in [
+            // Two topics, each looked for three times; and the notification in two tables.
+            (ids(text("sought"), None, None), 1, 20),
+            (ids(text("nowhere"), None, None), 0, 20),
+            (ids(text("sought"), None, text("payment.succeeded")), 1, 5),
+            (ids(None, text("sou"), None), 1, 20),
+            (ids(None, text("7-9"), None), 11, 50),
+            (ids(None, text("7-9"), text("payment.succeeded")), 11, 30),
+            // Those that were registered in the same second.
+            (webhook_id.clone(), 1, 120),
+        ] {
+            let journal = store.open().await;
+            rows_read(&store, journal).await;
+            let journal = store.open().await;
+            let page = journal.list(&filter, Order::Registered, None, 20).await;
+            assert_eq!(page.expect("read").items.len(), found, "{filter:?}");
+            let read = rows_read(&store, journal).await;
+            assert!(read < most, "{read} rows for {filter:?}");
         }
     }
 }

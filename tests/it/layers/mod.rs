@@ -20,7 +20,7 @@ struct Room(&'static str, &'static str, &'static str);
 
 /// What not everybody may name: crates, and the time, chance and surroundings of the process.
 const RESTRICTED: &str = "axum clap getrandom hyper prometheus_client redis reqwest sqlx tokio tokio_util \
-    tracing std::env std::fs std::net std::process std::thread std::time Uuid::now_v7";
+    tracing std::env std::fs std::net std::process std::thread std::time Uuid::new_v7 Uuid::now_v7";
 
 /// What makes a lease, and what proves one to the journal. Schedules alone name it, when they give one:
 /// whoever else did could change a notification that it has not leased.
@@ -44,19 +44,20 @@ const ROOMS: &[Room] = &[
     Room("keyring", "domain", "getrandom"),
     Room("endpoints", "domain schedule journal keyring", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
+    Room("access", "domain journal", "getrandom tokio tokio_util tracing std::time"),
 
-    Room("service", "domain clock batch health schedule journal keyring tls_profile endpoints settings_sync telemetry",
-        "tokio tokio_util std::time tracing Uuid::now_v7"),
+    Room("service", "domain clock batch health schedule journal keyring tls_profile endpoints settings_sync access telemetry",
+        "tokio tokio_util std::time tracing Uuid::new_v7 Uuid::now_v7"),
     Room("delivery", "domain clock batch health schedule journal keyring endpoints settings_sync telemetry tls_profile \
         tls_roots",
         "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),
 
-    Room("api", "domain clock batch health schedule journal service config telemetry",
+    Room("api", "domain clock batch health schedule journal access service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
 
-    Room("app", "domain clock batch health schedule journal keyring endpoints service delivery maintenance api config \
+    Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance api config \
         telemetry",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),

@@ -180,6 +180,8 @@ impl std::ops::Deref for Server {
 pub struct Api {
     client: Client,
     url: String,
+    /// The API key that is sent.
+    key: Option<String>,
 }
 
 impl Api {
@@ -187,7 +189,24 @@ impl Api {
     pub fn at(url: String) -> Self {
         crate::support::install_tls();
         let client = Client::builder().no_proxy().build().expect("a client");
-        Self { client, url }
+        Self {
+            client,
+            url,
+            key: None,
+        }
+    }
+
+    /// The same API, with this API key.
+    pub fn with_key(&self, key: &str) -> Self {
+        Self {
+            key: Some(key.to_string()),
+            ..self.clone()
+        }
+    }
+
+    /// The API key that is sent.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// Its URL.
@@ -197,7 +216,24 @@ impl Api {
 
     /// One call; status and JSON body (`null` if there is none).
     pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        self.call_as(None, method, path, body).await
+    }
+
+    /// One call on behalf of this actor.
+    pub async fn call_as(
+        &self,
+        actor: Option<&str>,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
         let mut request = self.client.request(method, format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        if let Some(actor) = actor {
+            request = request.header("ringback-actor", actor);
+        }
         if let Some(body) = body {
             request = request
                 .header("content-type", "application/json")

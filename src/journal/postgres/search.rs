@@ -1,0 +1,175 @@
+//! Searches by an id or a webhook id. See [`crate::journal::search`].
+//!
+//! Every look-up is written so that exactly one index fits, as in lists.
+
+use super::error::PostgresFailure;
+use super::load::{notification_of, stored_columns};
+use super::register::ARRIVAL_BITS;
+use crate::domain::webhook_id::WebhookId;
+use crate::journal::MOST_TOPICS;
+use crate::journal::rows::{Fields, Ladders, StoredNotification};
+use crate::journal::search::{
+    MOST_FOUND, MOST_READ_ASIDE, Search, SearchFindings, SearchWindow, WindowSide,
+};
+use crate::journal::sql_values::limit_of;
+use sqlx::Row as _;
+use sqlx::postgres::{PgConnection, PgRow};
+
+/// The topics, in the order of their names. Each is found by a search of its own, for the first topic above the one
+/// before. PostgreSQL finds no more of them than the statement reads.
+macro_rules! topics {
+    () => {
+        "WITH RECURSIVE topics (topic) AS (
+            SELECT (SELECT n.topic FROM notifications AS n ORDER BY n.topic LIMIT 1)
+            UNION ALL
+            SELECT (
+                SELECT n.topic FROM notifications AS n WHERE n.topic > topics.topic
+                ORDER BY n.topic LIMIT 1
+            )
+            FROM topics WHERE topics.topic IS NOT NULL
+        )"
+    };
+}
+
+/// What has an id in a range, of each topic.
+macro_rules! ids {
+    ($with:expr, $topics:literal) => {
+        concat!(
+            $with,
+            " SELECT ",
+            stored_columns!(),
+            " FROM ",
+            $topics,
+            " AS t
+              CROSS JOIN LATERAL (
+                SELECT * FROM notifications AS n
+                WHERE n.topic = t.topic AND n.id >= $2 AND n.id <= $3
+                ORDER BY n.topic, n.id LIMIT $4
+              ) AS n
+              CROSS JOIN LATERAL (
+                SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+              ) AS s
+              LIMIT $4"
+        )
+    };
+}
+
+/// What has a webhook id, among those that were registered in a window.
+macro_rules! webhook_id {
+    ($order:literal) => {
+        concat!(
+            "SELECT ",
+            stored_columns!(),
+            " FROM (
+                SELECT w.row_id FROM (
+                    SELECT row_id, webhook_id FROM notifications
+                    WHERE row_id >= $1 AND row_id < $2 ORDER BY ",
+            $order,
+            " LIMIT $3
+                ) AS w
+                WHERE w.webhook_id = $4 LIMIT 1
+              ) AS w
+              CROSS JOIN LATERAL ",
+            notification_of!("w.row_id"),
+            " CROSS JOIN LATERAL (
+                SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+              ) AS s"
+        )
+    };
+}
+
+const COUNT_TOPICS: &str = concat!(
+    topics!(),
+    " SELECT count(*) FROM (SELECT 1 FROM topics WHERE topic IS NOT NULL LIMIT $1) AS t"
+);
+const IDS: &str = ids!(
+    topics!(),
+    "(SELECT topic FROM topics WHERE topic IS NOT NULL LIMIT $1)"
+);
+const IDS_OF_TOPIC: &str = ids!("", "(SELECT $1::TEXT AS topic)");
+const AFTER: &str = webhook_id!("row_id");
+const BEFORE: &str = webhook_id!("row_id DESC");
+
+/// Searches.
+pub(super) async fn find(
+    reading: &mut PgConnection,
+    search: &Search<'_>,
+) -> Result<SearchFindings, PostgresFailure> {
+    match search {
+        Search::Ids { topic, first, last } => {
+            let ids = match topic {
+                Some(topic) => sqlx::query(IDS_OF_TOPIC).bind((*topic).to_string()),
+                None => {
+                    let counting = sqlx::query_scalar(COUNT_TOPICS)
+                        .bind(limit_of(MOST_TOPICS + 1))
+                        .fetch_one(&mut *reading);
+                    let topics: i64 = counting.await?;
+                    if topics > limit_of(MOST_TOPICS) {
+                        return Ok(SearchFindings::TooManyTopics);
+                    }
+                    sqlx::query(IDS).bind(limit_of(MOST_TOPICS))
+                }
+            };
+            let found = ids
+                .bind(first.clone())
+                .bind(last.clone())
+                .bind(limit_of(MOST_FOUND + 1))
+                .fetch_all(reading)
+                .await?;
+            if found.len() > MOST_FOUND {
+                return Ok(SearchFindings::TooMany);
+            }
+            Ok(SearchFindings::All(stored(&found)?))
+        }
+        Search::WebhookId(webhook_id, windows) => {
+            for window in windows {
+                let found = in_window(reading, *webhook_id, *window).await?;
+                if !found.is_empty() {
+                    return Ok(SearchFindings::All(stored(&found)?));
+                }
+            }
+            Ok(SearchFindings::All(Vec::new()))
+        }
+    }
+}
+
+/// A row number begins with the instant of registration, so a window is a range of row numbers.
+async fn in_window(
+    reading: &mut PgConnection,
+    webhook_id: WebhookId,
+    window: SearchWindow,
+) -> Result<Vec<PgRow>, PostgresFailure> {
+    let statement = match window.side {
+        WindowSide::After => sqlx::query(AFTER),
+        WindowSide::Before => sqlx::query(BEFORE),
+    };
+    let first_row = |at_ms: i64| at_ms.saturating_mul(1 << ARRIVAL_BITS);
+    let found = statement
+        .bind(first_row(window.from_ms))
+        .bind(first_row(window.to_ms.saturating_add(1)))
+        .bind(limit_of(MOST_READ_ASIDE))
+        .bind(webhook_id.to_bytes().to_vec())
+        .fetch_all(reading)
+        .await?;
+    Ok(found)
+}
+
+/// Reads the rows. As in a list, one that cannot be read is left out.
+fn stored(rows: &[PgRow]) -> Result<Vec<StoredNotification>, PostgresFailure> {
+    let mut ladders = Ladders::default();
+    let mut read = Vec::with_capacity(rows.len());
+    for row in rows {
+        match Fields::of(row).stored(&mut ladders) {
+            Ok(stored) => read.push(stored),
+            Err(error) => {
+                let row_id: i64 = row.try_get(0)?;
+                tracing::error!(
+                    row_id,
+                    %error,
+                    "a notification in the journal cannot be read, so a search leaves it out; repair its row"
+                );
+            }
+        }
+    }
+    Ok(read)
+}
