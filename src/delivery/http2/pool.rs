@@ -341,12 +341,12 @@ impl CallPlace {
         let Some((pool, origin)) = &self.shared else {
             return false;
         };
-        let was_shared = self.kept || self.number.is_some_and(|number| number > 1);
-        let has_others = was_shared || self.connection.state.has_other_calls();
-        if has_others {
+        // All its calls end together, so the others may have ended a moment ago.
+        let was_shared = self.kept || self.connection.state.has_had_several_calls();
+        if was_shared {
             pool.failed(origin, now);
         }
-        has_others
+        was_shared
     }
 }
 

@@ -242,9 +242,9 @@ impl ConnectionState {
         }
     }
 
-    /// Whether more than one call is in flight.
-    pub fn has_other_calls(&self) -> bool {
-        self.lock().calls.len() > 1
+    /// Whether more than one call has begun, whether it is still in flight or not.
+    pub fn has_had_several_calls(&self) -> bool {
+        self.lock().next_call > 1
     }
 
     /// Whether waiting calls should look again. Asked once for each change.

@@ -118,6 +118,24 @@ async fn calls_that_wait_are_told_when_the_connections_are_too_old() {
     told(told_by_release).await;
 }
 
+#[tokio::test]
+async fn a_connection_is_shared_although_its_other_calls_have_ended() {
+    let (pool, address) = (Http2Pool::default(), receiver(2).await);
+    let now = Instant::now();
+    let until = now + Duration::from_secs(60);
+    let mut first = open(&pool, address).await;
+    first.begin(until, now);
+    assert!(!first.closed_without_goaway(now), "it was alone");
+    let mut second = place(&pool, now);
+    second.begin(until, now);
+    second.finish();
+    drop(second);
+    assert!(first.closed_without_goaway(now));
+    // From now on, each call has a connection of its own.
+    let alone = opening(&pool, now);
+    assert!(!alone.is_shared);
+}
+
 #[test]
 fn a_full_pool_looks_for_room_once_a_second() {
     let (mut origins, now) = (Http2Origins::default(), Instant::now());
