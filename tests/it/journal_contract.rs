@@ -162,6 +162,7 @@ macro_rules! contract {
             registering::batches_of_any_size_are_kept_whole,
             registering::one_that_was_forgotten_goes_on_where_it_was,
             recording::a_failed_attempt_moves_on_and_is_kept,
+            recording::a_deferred_attempt_moves_the_deadline_of_its_notification_alone,
             recording::a_delivery_ends_it,
             recording::a_recording_that_is_repeated_is_kept_once,
             recording::a_last_failure_parks_it_with_its_cause,

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 /// Updates the status of each notification that still has the expected progress, and inserts its attempt.
 /// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers.
-/// The columns that are rarely changed (the number of the series, its first due time, its deadline) are not written:
-/// changes by hand write them, and an attempt that was deferred goes the long way.
+/// The columns that only changes by hand change (the number of the series, its first due time) are not written. The
+/// deadline is given only where the attempt was deferred and so moves it: beside destinations in trouble many are, and
+/// the long way would cost every batch a transaction more.
 ///
 /// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
 /// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
@@ -27,13 +28,13 @@ const ADVANCE: &str = "
             $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
             $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
             $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
-            $22::INTEGER[], $23::TEXT[], $25::BIGINT[]
+            $22::INTEGER[], $23::TEXT[], $25::BIGINT[], $26::BIGINT[]
         ) AS g (
             topic, id, series, step_before, attempts_before, state,
             cause, step, attempts, due_ms, retry_at_ms,
             clamped, number, attempt_due_ms, started_ms, duration_ms,
             outcome, status, answer, reason, at_ms,
-            place, trace, first_due_before
+            place, trace, first_due_before, deadline_after
         )
         CROSS JOIN LATERAL (
             SELECT row_id FROM notifications AS n
@@ -53,6 +54,7 @@ const ADVANCE: &str = "
             due_ms = g.due_ms,
             retry_at_ms = g.retry_at_ms,
             clamped = g.clamped,
+            deadline_ms = COALESCE(g.deadline_after, s.deadline_ms),
             ended_ms = CASE WHEN g.state <> 'scheduled' THEN g.at_ms END
         FROM given AS g
         WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = g.series
@@ -103,7 +105,6 @@ impl<'batch> ExpectedAdvance<'batch> {
         let effect = effect::advance(&mut after, recording);
         let is_same_series = after.progress.series == before.series
             && after.progress.first_due_ms == before.first_due_ms
-            && after.progress.deadline_ms == before.deadline_ms
             && recording.attempt.series == before.series;
         let is_in_statement = match (&effect, after.state) {
             (Effect::Advanced(_), State::Scheduled | State::Delivered | State::Dead) => true,
@@ -116,6 +117,15 @@ impl<'batch> ExpectedAdvance<'batch> {
             recording,
             after,
         })
+    }
+
+    /// The deadline after the recording, if it moves it.
+    fn moved_deadline_ms(&self) -> Option<i64> {
+        let (before_ms, after_ms) = (
+            self.recording.before.deadline_ms,
+            self.after.progress.deadline_ms,
+        );
+        (after_ms != before_ms).then_some(after_ms)
     }
 }
 
@@ -155,6 +165,7 @@ pub(super) async fn advance(
         .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
         .bind(each!(rows, row => row.recording.before.first_due_ms))
+        .bind(each!(rows, row => row.moved_deadline_ms()))
         .fetch_one(connection)
         .await;
     match advanced {

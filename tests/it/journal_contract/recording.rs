@@ -65,6 +65,28 @@ pub async fn a_failed_attempt_moves_on_and_is_kept(store: &dyn Store) {
     assert_eq!(history(&*journal, &notification.key).await, ["registered"]);
 }
 
+pub async fn a_deferred_attempt_moves_the_deadline_of_its_notification_alone(store: &dyn Store) {
+    let (journal, deferred, start) = with_one(store).await;
+    let other = keep(&*journal, registering("2")).await;
+    let mut moving = failure(&deferred, start);
+    moving.decision.progress.deadline_ms += 60_000;
+    let batch = [moving.clone(), failure(&other, start)];
+    let replies = journal.record(&batch).await.expect("kept");
+    assert_eq!(replies, [Recorded::Applied, Recorded::Applied]);
+    for recorded in &batch {
+        let snapshot = find(&*journal, &recorded.key).await;
+        assert_eq!(snapshot.progress, recorded.decision.progress);
+    }
+    // What is pending now is expected to have the moved deadline.
+    let mut last = delivery(&deferred, moving.decision.progress);
+    last.decision.progress.deadline_ms += 1_000;
+    apply(&*journal, last.clone()).await;
+    let snapshot = find(&*journal, &deferred.key).await;
+    assert_eq!(snapshot.state, State::Delivered);
+    assert_eq!(snapshot.progress, last.decision.progress);
+    assert_eq!(snapshot.attempts, [moving.attempt, last.attempt]);
+}
+
 pub async fn a_delivery_ends_it(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     let given = delivery(&notification, start);
