@@ -1,9 +1,15 @@
 //! What the documents show is what there is.
 
+mod commands;
+mod http_api;
+mod links;
+
 use ringback::config::settings::ALL;
 use ringback::config::{Flags, ServeConfig};
-use ringback::domain::ack::named;
+use ringback::domain::ack;
 use ringback::domain::attempt::Outcome;
+use ringback::domain::duration;
+use ringback::domain::ladder;
 use ringback::domain::state::Cause;
 use ringback::telemetry::metrics::Metrics;
 use ringback::telemetry::store_readings::{
@@ -11,20 +17,21 @@ use ringback::telemetry::store_readings::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Without indentation, since a method in a file is a function in the README.
+/// Without indentation, since a method in a file is a function in the document.
 fn flat(code: &str) -> String {
     code.lines().map(str::trim).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn the_verifiers_in_the_readme_are_those_that_are_tested() {
-    let readme = read("README.md");
+fn the_verifiers_for_merchants_are_those_that_are_tested() {
+    let document = read("docs/merchants.md");
     for (language, [verifier, receiver]) in [
         ("python", ["verify.py", "receiver.py"]),
         ("php", ["verify.php", "receiver.php"]),
@@ -33,7 +40,8 @@ fn the_verifiers_in_the_readme_are_those_that_are_tested() {
         ("go", ["verify.go", "receiver.go"]),
     ] {
         let opening = format!("\n```{language}\n");
-        let (_, rest) = readme.split_once(&opening).expect(language);
+        assert_eq!(document.matches(&opening).count(), 1, "{language}");
+        let (_, rest) = document.split_once(&opening).expect(language);
         let (code, _) = rest.split_once("\n```").expect("it ends");
         for file in [
             format!("fixtures/verify/{verifier}"),
@@ -48,9 +56,13 @@ fn the_verifiers_in_the_readme_are_those_that_are_tested() {
     }
 }
 
+/// The heading of the table of all settings.
+const ALL_SETTINGS: &str = "All settings";
+
 #[test]
-fn the_settings_in_the_readme_are_those_in_the_code() {
-    let readme = read("README.md");
+fn the_table_of_settings_is_that_of_the_code() {
+    let document = read("docs/configuration.md");
+    let table = section(&document, ALL_SETTINGS);
     for setting in ALL {
         let variable = setting.name.to_uppercase().replace('-', "_");
         // What is not a single value is described in words.
@@ -61,19 +73,41 @@ fn the_settings_in_the_readme_are_those_in_the_code() {
         };
         let (name, help) = (setting.name, setting.help);
         let row = format!("| `--{name}` | `RINGBACK_{variable}` | {default} | {help} |\n");
-        assert!(readme.contains(&row), "README.md lacks: {row}");
+        assert!(table.contains(&row), "docs/configuration.md lacks: {row}");
     }
     let is_setting = |row: &Vec<&str>| row.len() == 4 && row[1].starts_with("`RINGBACK_");
-    assert_eq!(rows(&readme).filter(is_setting).count(), ALL.len());
+    assert_eq!(rows(table).filter(is_setting).count(), ALL.len());
 }
 
 #[test]
-fn the_ack_rules_in_the_readme_are_those_in_the_code() {
-    let readme = read("README.md");
-    for rule in named::all() {
+fn the_documented_ack_rules_are_those_in_the_code() {
+    let document = read("docs/ladders.md");
+    for rule in ack::named::all() {
         let name = rule.rule.name().expect("a named rule");
         let row = format!("| `{name}` | {} | {} |\n", rule.accepts, rule.source);
-        assert!(readme.contains(&row), "README.md lacks: {row}");
+        assert!(document.contains(&row), "docs/ladders.md lacks: {row}");
+    }
+}
+
+#[test]
+fn the_documented_ladders_are_those_in_the_code() {
+    let document = read("docs/ladders.md");
+    let ladders = section(&document, "Ladders");
+    let documented: Vec<Vec<&str>> = rows(ladders).filter(|row| row.len() == 5).skip(1).collect();
+    assert_eq!(documented.len(), ladder::named::all().len());
+    for (row, (ladder, source)) in documented.iter().zip(ladder::named::all()) {
+        let name = ladder.name().expect("a named ladder");
+        assert_eq!(row[0], format!("`{name}`"));
+        let intervals = ladder.intervals_ms().iter();
+        let intervals: Vec<String> = intervals.map(|ms| duration::display_ms(*ms)).collect();
+        let (last, others) = intervals.split_last().expect("an interval");
+        let expected = match ladder.repeats_last() {
+            true => format!("{}, then every {last}", others.join(" ")),
+            false => intervals.join(" "),
+        };
+        assert_eq!(row[2], expected, "{name}");
+        assert_eq!(row[3], duration::display_ms(ladder.window_ms()), "{name}");
+        assert!(source.starts_with(row[4]), "{name}: {source}");
     }
 }
 
@@ -104,7 +138,9 @@ fn load(name: &'static str, value: &str) -> Result<ServeConfig, String> {
 
 #[test]
 fn every_setting_is_explained_and_takes_the_bounds_that_are_documented() {
-    let document = read("docs/configuration.md");
+    let whole = read("docs/configuration.md");
+    // A row of the table of all settings is no explanation.
+    let document = whole.replace(section(&whole, ALL_SETTINGS), "");
     let explained: BTreeSet<&str> = rows(&document).flat_map(|row| quoted(row[0])).collect();
     for setting in ALL {
         let name = setting.name;
@@ -324,37 +360,33 @@ fn the_reasons_that_support_staff_read_about_are_those_of_the_program() {
 }
 
 #[test]
-fn links_between_the_documents_lead_somewhere() {
-    for document in [
-        "README.md",
-        "docs/operations.md",
-        "docs/performance.md",
-        "docs/reliability.md",
-        "docs/CONTRIBUTING.md",
-        "docs/ARCHITECTURE.md",
-        "docs/configuration.md",
-        "docs/endpoints.md",
-        "docs/merchants.md",
-        "docs/order.md",
-        "docs/support.md",
-    ] {
-        let text = read(document);
-        let base = Path::new(document).parent().expect("a folder");
-        let mut links = 0;
-        for (_, link) in text
-            .match_indices("](")
-            .map(|(at, _)| (at, &text[at + 2..]))
-        {
-            let target = link.split([')', '#']).next().expect("a part");
-            if target.is_empty() || target.starts_with("http") {
-                continue;
-            }
-            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join(base)
-                .join(target);
-            assert!(path.exists(), "{document} links to {target}");
-            links += 1;
-        }
-        assert!(links > 0 || document != "README.md");
+fn the_readme_is_short_and_its_commands_are_there() {
+    let readme = read("README.md");
+    assert!(readme.lines().count() <= 150, "the README is longer");
+    let makefile = read("Makefile");
+    for target in ["demo", "test"] {
+        assert!(readme.contains(&format!("\nmake {target} ")), "{target}");
+        assert!(makefile.contains(&format!("\n{target}: ")), "{target}");
     }
+}
+
+#[test]
+fn the_unit_of_systemd_gives_a_stop_enough_time() {
+    let unit = read("deploy/ringback.service");
+    let value = |name: &str| {
+        let lines = unit.lines().filter_map(|line| line.split_once('='));
+        let values: Vec<&str> = lines
+            .filter(|line| line.0 == name)
+            .map(|line| line.1)
+            .collect();
+        assert_eq!(values.len(), 1, "{name}");
+        values[0]
+    };
+    let config = load("timeout", "10s").expect("the default");
+    let longest = config.delivery.drain_timeout + Duration::from_secs(5);
+    let given = ringback::config::parse_duration(value("TimeoutStopSec")).expect("a duration");
+    assert!(given > longest, "{given:?}, {longest:?}");
+    let descriptors: u64 = value("LimitNOFILE").parse().expect("a number");
+    // Callers, kept connections, and the highest `concurrency`.
+    assert!(descriptors > 4_096 + 4_096 + 10_000);
 }
