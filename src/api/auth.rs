@@ -12,6 +12,7 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::api::rights::needed;
 use crate::domain::api_key::ApiKeyName;
 use crate::domain::caller::Caller;
+use crate::domain::role::Role;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Actor;
 use axum::RequestExt as _;
@@ -218,15 +219,22 @@ impl<S: Sync> FromRequestParts<S> for OnBehalfOf {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get::<Arc<Caller>>();
         let name = caller.and_then(|caller| caller.name.as_ref());
-        read_actor(name.map(ApiKeyName::as_str), &parts.headers).map(Self)
+        let actor = read_actor(name.map(ApiKeyName::as_str), &parts.headers)?;
+        // A producer is the service that registers. What it does with its own notifications is no act of a person, and
+        // could be as many entries as it has notifications; their histories say what it did.
+        let is_producer = caller.is_some_and(|caller| caller.role == Role::Producer);
+        Ok(Self(match is_producer {
+            true => Actor::unaudited(actor),
+            false => Actor::named(actor),
+        }))
     }
 }
 
 /// A name of a key has no slash, so nobody can act under the name of another key.
-fn read_actor(key: Option<&str>, headers: &HeaderMap) -> Result<Actor, Problem> {
+fn read_actor(key: Option<&str>, headers: &HeaderMap) -> Result<String, Problem> {
     let mut values = headers.get_all(ACTOR_HEADER).iter();
     let Some(value) = values.next() else {
-        return Ok(Actor(key.unwrap_or(DEFAULT_ACTOR).into()));
+        return Ok(key.unwrap_or(DEFAULT_ACTOR).to_string());
     };
     let refuse = |detail: &str| {
         Err(Problem::fields(FieldErrors::one(
@@ -242,13 +250,12 @@ fn read_actor(key: Option<&str>, headers: &HeaderMap) -> Result<Actor, Problem> 
     if values.next().is_some() {
         return refuse("this header is given twice");
     }
-    let actor = Actor(name.into());
-    if actor.is_the_server() {
+    if Actor::is_name_of_the_server(name) {
         return refuse("this name is reserved for the server itself");
     }
     Ok(match key {
-        Some(key) => Actor(format!("{key}/{name}").into()),
-        None => actor,
+        Some(key) => format!("{key}/{name}"),
+        None => name.to_string(),
     })
 }
 
@@ -306,7 +313,7 @@ mod tests {
     fn the_actor_is_a_short_printable_name() {
         fn check(value: &[u8], expected: Option<&str>) {
             let actor = read_actor(None, &headers("ringback-actor", value)).ok();
-            assert_eq!(actor.as_ref().map(|actor| &*actor.0), expected);
+            assert_eq!(actor.as_deref(), expected);
         }
         check(b"li.lei@support", Some("li.lei@support"));
         check(&[b'x'; 64], Some(&"x".repeat(64)));
@@ -316,11 +323,11 @@ mod tests {
         check("李雷".as_bytes(), None);
         check(b"dispatcher", None);
         check(b"maintenance", None);
-        let actor = |key, headers: &HeaderMap| read_actor(key, headers).expect("an actor").0;
-        assert_eq!(&*actor(None, &HeaderMap::new()), "api");
-        assert_eq!(&*actor(Some("desk"), &HeaderMap::new()), "desk");
+        let actor = |key, headers: &HeaderMap| read_actor(key, headers).expect("an actor");
+        assert_eq!(actor(None, &HeaderMap::new()), "api");
+        assert_eq!(actor(Some("desk"), &HeaderMap::new()), "desk");
         let named = headers("ringback-actor", b"li.lei");
-        assert_eq!(&*actor(Some("desk"), &named), "desk/li.lei");
+        assert_eq!(actor(Some("desk"), &named), "desk/li.lei");
         let mut twice = headers("ringback-actor", b"a");
         twice.append("ringback-actor", HeaderValue::from_static("b"));
         assert!(read_actor(None, &twice).is_err());

@@ -11,6 +11,7 @@
 pub mod ack_rule;
 mod api_keys;
 pub mod attempt_view;
+mod audit_log;
 pub mod auth;
 pub mod batch;
 pub mod body;
@@ -256,6 +257,7 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/jobs/{id}/pause", post(jobs::pause))
         .route("/v1/jobs/{id}/resume", post(jobs::resume))
         .route("/v1/jobs/{id}/stop", post(jobs::stop))
+        .route("/v1/audit-log", get(audit_log::list))
         .route("/v1/keys", get(api_keys::list).post(api_keys::make))
         .route(
             "/v1/keys/{name}",

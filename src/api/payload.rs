@@ -1,7 +1,7 @@
 //! The route `/v1/notifications/{topic}/{id}/payload`: what a notification sends.
 //!
-//! What is sent may hold personal data, so an answer is not to be kept by caches, and the log says who has read it. The log
-//! has nothing of the content.
+//! What is sent may hold personal data, so an answer is not to be kept by caches, and the log and the audit log say who has
+//! read it. They have nothing of the content.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -65,10 +65,11 @@ pub async fn show(
     OnBehalfOf(actor): OnBehalfOf,
 ) -> Result<Response, Problem> {
     let _permit = api.payload_permit().await?;
-    let payload = (api.service.payload(&key).await).map_err(Problem::of_service)?;
+    let payload = api.service.payload(&key, &actor).await;
+    let payload = payload.map_err(Problem::of_service)?;
     tracing::info!(
         notification = %key,
-        actor = %actor.0,
+        actor = %actor.name(),
         "the headers and the body of a notification were read over the API"
     );
     let mut response = json(StatusCode::OK, &PayloadView::of(&key, &payload));

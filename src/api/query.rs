@@ -4,6 +4,7 @@
 //! field that was left blank. An unknown parameter is an error. Otherwise a filter with a typing error in its
 //! name would show everything.
 
+mod audit_log;
 mod search;
 
 use crate::api::field_errors::FieldErrors;
@@ -20,6 +21,7 @@ use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
+pub use audit_log::audit_request;
 use search::{parse_id, parse_id_prefix, parse_url_part, parse_webhook_id};
 
 /// Maximum number of items on a page.

@@ -48,6 +48,7 @@ pub const RIGHTS: &[Right] = &[
     ("POST",   "/v1/default-keys",                      Operate),
     ("GET",    "/v1/default-keys/{id}",                 Inspect),
     ("DELETE", "/v1/default-keys/{id}",                 Operate),
+    ("GET",    "/v1/audit-log",                         Operate),
     ("GET",    "/v1/keys",                              Operate),
     ("POST",   "/v1/keys",                              Operate),
     ("GET",    "/v1/keys/{name}",                       Operate),

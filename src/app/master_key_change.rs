@@ -130,7 +130,7 @@ async fn reseal(
     old: MasterKey,
     new_file: &Path,
 ) -> anyhow::Result<(ResealCounts, String)> {
-    let (actor, at_ms) = (Actor(ACTOR.into()), SystemClock.now_ms());
+    let (actor, at_ms) = (Actor::named(ACTOR), SystemClock.now_ms());
     let instance = instance_name();
     let with_new = |old: MasterKey| -> anyhow::Result<Resealer> {
         let new = read_or_make_master_key_at(new_file)?;

@@ -69,7 +69,7 @@ pub fn who() -> String {
     let user = variable("USER").filter(|user| {
         let printable = user.bytes().all(|byte| byte.is_ascii_graphic());
         // The server refuses the names that it uses itself.
-        printable && user.len() <= LONGEST_ACTOR && !Actor(user.as_str().into()).is_the_server()
+        printable && user.len() <= LONGEST_ACTOR && !Actor::is_name_of_the_server(user)
     });
     user.unwrap_or_else(|| "cli".to_string())
 }

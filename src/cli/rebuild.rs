@@ -239,7 +239,7 @@ impl RebuildStores {
         if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
                 at_ms: schedule.clock().now_ms(),
-                actor: Actor(who().into()),
+                actor: Actor::named(who()),
                 reason: reason.to_string(),
             };
             let written = journal.rebuilding(&rebuild).await;

@@ -18,7 +18,7 @@ impl Worker {
     pub(super) async fn hold_gone_lane(&self, lease: &mut Lease) {
         let notification = lease.entry.notification.clone();
         let hold = LaneHold {
-            by: (*Actor::dispatcher().0).into(),
+            by: Actor::dispatcher().name().into(),
             reason: format!(
                 "the receiver answered {} with 410: it asks for no more calls",
                 notification.key

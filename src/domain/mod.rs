@@ -21,6 +21,7 @@
 //! and its entry in the schedule is leased.
 
 pub mod ack;
+pub mod act;
 pub mod api_key;
 pub mod attempt;
 pub mod body;
@@ -35,6 +36,7 @@ pub mod deferral;
 pub mod destination;
 pub mod duration;
 pub mod endpoint;
+pub mod endpoint_differences;
 pub mod endpoint_keys;
 pub mod endpoint_name;
 pub mod endpoint_tls;

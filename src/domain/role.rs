@@ -29,7 +29,7 @@ pub enum Permission {
     Resend,
     /// To run jobs, and to hold and release lanes.
     Jobs,
-    /// Everything else: endpoints, signing keys, API keys, discarding.
+    /// Everything else: endpoints, signing keys, API keys, discarding, the audit log.
     Operate,
 }
 
@@ -92,7 +92,7 @@ impl Permission {
             Self::Inspect => "read endpoints, lanes and jobs",
             Self::Resend => "send notifications again",
             Self::Jobs => "run jobs, hold or release lanes",
-            Self::Operate => "change endpoints or keys, or discard dead letters",
+            Self::Operate => "change endpoints or keys, discard dead letters, or read API keys or the audit log",
         }
     }
 }

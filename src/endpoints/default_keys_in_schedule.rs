@@ -91,7 +91,7 @@ impl DefaultKeysInSchedule {
                 (Some(known), _) | (None, Some(known)) => known.clone(),
                 (None, None) => String::new(),
             };
-            let by = (&*changing.actor.0, changing.at_ms);
+            let by = (changing.actor.name(), changing.at_ms);
             let text = before.text_with(&keys, master_key, by);
             if self.write(before.number, text).await? {
                 let existing = None;

@@ -95,7 +95,7 @@ impl InSchedule {
                 expected,
                 is_removed: false,
                 limits: endpoint.settings.limits,
-                text: text_of(endpoint, &setting.actor.0),
+                text: text_of(endpoint, setting.actor.name()),
             };
             match self.store().write_endpoint(&write).await? {
                 EndpointWritten::Done => return Ok(set),
@@ -123,7 +123,7 @@ impl InSchedule {
                     changed_ms: removing.at_ms,
                     ..before.endpoint
                 };
-                text = text_of(&endpoint, &removing.actor.0);
+                text = text_of(&endpoint, removing.actor.name());
             }
             let write = EndpointWrite {
                 name: removing.name.clone(),

@@ -27,7 +27,7 @@ async fn set(store: &EndpointStore, number: u32) -> Endpoint {
         keys: None,
         sealed_with: None,
         expected: ExpectedVersion::Any,
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: 1_000,
     };
     match store.set(&setting).await.expect("set") {
@@ -39,7 +39,7 @@ async fn set(store: &EndpointStore, number: u32) -> Endpoint {
 async fn remove(store: &EndpointStore) {
     let removing = RemovingEndpoint {
         name: shop(),
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: 2_000,
     };
     store.remove(&removing).await.expect("removed");
@@ -120,7 +120,7 @@ async fn change_default_keys(endpoints: &Endpoints, change: DefaultKeyChange, ex
     let changing = ChangingDefaultKeys {
         change,
         master_key: Some("one".to_string()),
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: 1_000,
     };
     let store = endpoints.default_keys().store().expect("given");

@@ -222,7 +222,7 @@ mod tests {
             let adding = AddingApiKey {
                 record,
                 operator,
-                actor: Actor("api".into()),
+                actor: Actor::named("api"),
             };
             assert_eq!(effect_of_adding(rows, &adding), expected, "{adding:?}");
         };
@@ -308,7 +308,7 @@ mod tests {
             let revoking = RevokingApiKey {
                 name: name.to_string(),
                 operator,
-                actor: Actor("api".into()),
+                actor: Actor::named("api"),
                 at_ms: 0,
             };
             assert_eq!(

@@ -4,11 +4,11 @@
 //! [`JournalDecorator`].
 
 use super::{
-    AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, BodyReading, ChangeResult,
+    Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter, AuditPage, BodyReading, ChangeResult,
     Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged, EndpointRow, EndpointSet, Examined,
-    Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalApiKeys,
+    Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalApiKeys, JournalAuditLog,
     JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
-    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending,
+    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending, PersonAct,
     Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
     RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
     Transition,
@@ -54,6 +54,8 @@ pub enum JournalCall {
     ApiKeys,
     AddApiKey,
     RevokeApiKey,
+    KeepAct,
+    AuditLog,
     AddJob,
     JobObstacle,
     Job,
@@ -247,6 +249,24 @@ impl<Decorator: JournalDecorator> JournalApiKeys for Decorator {
 }
 
 #[async_trait]
+impl<Decorator: JournalDecorator> JournalAuditLog for Decorator {
+    async fn keep_act(&self, act: &PersonAct) -> Result<(), JournalError> {
+        let calling = self.inner().keep_act(act);
+        self.around(JournalCall::KeepAct, calling).await
+    }
+
+    async fn audit_log(
+        &self,
+        filter: &AuditFilter,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<AuditPage, JournalError> {
+        let calling = self.inner().audit_log(filter, cursor, limit);
+        self.around(JournalCall::AuditLog, calling).await
+    }
+}
+
+#[async_trait]
 impl<Decorator: JournalDecorator> JournalJobs for Decorator {
     async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
         let calling = self.inner().add_job(job);
@@ -277,9 +297,10 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
         &self,
         id: &JobId,
         order: JobOrder,
+        actor: &Actor,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
-        let calling = self.inner().order_job(id, order, at_ms);
+        let calling = self.inner().order_job(id, order, actor, at_ms);
         self.around(JournalCall::OrderJob, calling).await
     }
 

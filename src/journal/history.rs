@@ -57,7 +57,7 @@ pub(super) fn of_delivery(notification: i64, shown: Transition) -> HistoryRow {
             kind: "delivered",
             detail: shown.detail,
         },
-        actor: Actor(shown.actor.into()),
+        actor: Actor::unaudited(shown.actor),
         instance: shown.instance.into(),
     }
 }

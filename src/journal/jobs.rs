@@ -7,7 +7,7 @@
 //! place of the last step that was kept: no step is done twice, and none is left out.
 
 use super::rows::{Fields, StoredRow, corrupt, narrowed};
-use super::{ChangeResult, Changing, Cursor, JournalError};
+use super::{Actor, ChangeResult, Changing, Cursor, JournalError};
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState};
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
@@ -40,11 +40,13 @@ pub trait JournalJobs: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<BulkJob>, JournalError>;
 
-    /// Changes the state of a job as a person asks. `at_ms` is the time of the request, in milliseconds since 1970.
+    /// Changes the state of a job as a person asks, `actor`. `at_ms` is the time of the request, in milliseconds since
+    /// 1970.
     async fn order_job(
         &self,
         id: &JobId,
         order: JobOrder,
+        actor: &Actor,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError>;
 

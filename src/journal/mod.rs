@@ -8,11 +8,11 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has seven parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! The trait has eight parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
 //! [`JournalDefaultKeys`] (what signs the calls to all others), [`JournalApiKeys`] (who may use the API),
-//! [`JournalJobs`] (requests that concern many notifications), [`JournalMaintenance`] (keeping the schedule in
-//! agreement with the journal, checks, audits).
+//! [`JournalAuditLog`] (what people have done), [`JournalJobs`] (requests that concern many notifications),
+//! [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits).
 //! [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
@@ -28,6 +28,7 @@
 //!   be repeated safely: that part is not written a second time.
 //! * Changes of the settings of lanes have ascending numbers, in the order in which they were kept. A reader that has
 //!   all changes up to a number has missed none.
+//! * An act of a person is in the audit log if and only if its change is made: both are one transaction.
 //! * If the journal cannot read a notification or record its outcome, the notification is set aside: it
 //!   stays pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be
 //!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
@@ -35,6 +36,7 @@
 
 mod actor;
 mod api_keys;
+mod audit_log;
 mod change;
 mod check_sample;
 pub mod decorator;
@@ -53,6 +55,7 @@ mod maintenance;
 mod ordering;
 mod payload;
 mod pending;
+mod person_act;
 pub mod postgres;
 mod pruning;
 mod reads;
@@ -75,6 +78,7 @@ pub use api_keys::{
     AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, OperatorKey,
     RevokingApiKey,
 };
+pub use audit_log::{AuditEntry, AuditFilter, AuditPage, JournalAuditLog};
 pub use change::{ChangeResult, Changing};
 pub use default_keys::{
     ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, JournalDefaultKeys,
@@ -93,6 +97,7 @@ pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::JournalMaintenance;
 pub use payload::{BodyReading, Payload, PayloadContent};
 pub use pending::Pending;
+pub use person_act::{LONGEST_TEXT, PersonAct};
 pub use pruning::{Prune, Pruned};
 pub use reads::{JournalReads, MOST_ATTEMPTS_SHOWN};
 pub use recording::{Recorded, Recording};
@@ -103,13 +108,14 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the seven parts takes the trait of that part.
+/// Code that needs only one of the eight parts takes the trait of that part.
 pub trait Journal:
     JournalWrites
     + JournalReads
     + JournalEndpoints
     + JournalDefaultKeys
     + JournalApiKeys
+    + JournalAuditLog
     + JournalJobs
     + JournalMaintenance
 {
@@ -121,6 +127,7 @@ impl<Whole> Journal for Whole where
         + JournalEndpoints
         + JournalDefaultKeys
         + JournalApiKeys
+        + JournalAuditLog
         + JournalJobs
         + JournalMaintenance
 {

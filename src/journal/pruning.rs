@@ -11,8 +11,8 @@ use std::collections::HashSet;
 pub struct Prune {
     /// Bodies and headers of notifications that were delivered or cancelled before this instant.
     pub payloads_before_ms: i64,
-    /// Notifications that were delivered or cancelled before this instant, with their history, and jobs that ended
-    /// before it.
+    /// Notifications that were delivered or cancelled before this instant, with their history, jobs that ended
+    /// before it, and what people did before it.
     pub records_before_ms: i64,
     /// Notifications that became dead letters before this instant, with their history. `None` keeps dead
     /// letters for ever.
@@ -70,6 +70,9 @@ pub(super) trait PruningStore: Send {
     /// Deletes jobs that ended before `before_ms`, at most `limit`.
     async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), Self::Error>;
 
+    /// Deletes entries of the audit log that are older than `before_ms`, at most `limit`. Returns their number.
+    async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, Self::Error>;
+
     /// Deletes these notifications with their history and bodies. Returns the number of notifications.
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 }
@@ -111,6 +114,8 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     let (payloads, mut records): (Vec<i64>, Vec<i64>) = (rows(payloads), rows(records));
     let payloads = store.delete_payloads(&payloads).await?;
     store.delete_jobs(prune.records_before_ms, limit).await?;
+    let acts = store.delete_acts(prune.records_before_ms, limit).await?;
+    let more_acts = usize::try_from(acts).is_ok_and(|acts| acts >= limit);
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
         records.append(&mut store.dead(before_ms, left).await?);
@@ -119,7 +124,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     records.retain(|row| !latest.contains(row));
     // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
     records.sort_unstable();
-    let more = more_payloads || more_records || records.len() >= limit;
+    let more = more_payloads || more_records || more_acts || records.len() >= limit;
     let records = store.delete_records(&records).await?;
     Ok(Pruned {
         payloads,

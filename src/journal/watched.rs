@@ -71,6 +71,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::ChangeDefaultKeys
         | JournalCall::AddApiKey
         | JournalCall::RevokeApiKey
+        | JournalCall::KeepAct
+        | JournalCall::AuditLog
         | JournalCall::AddJob
         | JournalCall::JobObstacle
         | JournalCall::Job

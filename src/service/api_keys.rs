@@ -91,7 +91,7 @@ impl Service {
             role,
             topics,
             digest: ApiKeyDigest::of(key.as_bytes()),
-            created_by: (*actor.0).into(),
+            created_by: actor.name().into(),
             created_ms: self.clock.now_ms(),
             expires_ms,
         };
@@ -99,7 +99,7 @@ impl Service {
         let refused = match with_timeout(adding).await?.ok_or(NO_API_KEYS)? {
             ApiKeyAdded::Added => {
                 tracing::info!(
-                    name = %record.name, role = %record.role, actor = %actor.0, "an API key was made"
+                    name = %record.name, role = %record.role, actor = %actor.name(), "an API key was made"
                 );
                 return Ok(MadeApiKey { record, key });
             }
@@ -118,7 +118,7 @@ impl Service {
         let revoking = (self.access).revoke(name.to_string(), actor.clone(), self.clock.now_ms());
         let refused = match with_timeout(revoking).await?.ok_or(NO_API_KEYS)? {
             ApiKeyRevoked::Revoked => {
-                tracing::info!(name, actor = %actor.0, "an API key was revoked");
+                tracing::info!(name, actor = %actor.name(), "an API key was revoked");
                 return Ok(());
             }
             ApiKeyRevoked::Missing => BadApiKeyChange::Missing,

@@ -92,7 +92,7 @@ impl Service {
             });
         }
         tracing::info!(
-            key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.0,
+            key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.name(),
             "a default key was added; it signs from now on, and the others for the overlap"
         );
         Ok(AddedKey {
@@ -109,7 +109,7 @@ impl Service {
     pub async fn remove_default_key(&self, id: &str, actor: &Actor) -> Result<(), ServiceError> {
         let change = DefaultKeyChange::Remove(id.to_string());
         self.change_default_keys(change, None, actor).await?;
-        tracing::info!(key = id, actor = %actor.0, "a default key was removed");
+        tracing::info!(key = id, actor = %actor.name(), "a default key was removed");
         Ok(())
     }
 

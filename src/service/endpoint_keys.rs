@@ -82,7 +82,7 @@ impl Service {
             };
             if self.write_keys(before, keys, actor).await? {
                 tracing::info!(
-                    endpoint = %name, key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.0,
+                    endpoint = %name, key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.name(),
                     "a signing key was added to an endpoint; it signs from now on, and the others for the overlap"
                 );
                 return Ok(AddedKey {
@@ -115,7 +115,7 @@ impl Service {
             };
             if self.write_keys(before, keys, actor).await? {
                 tracing::info!(
-                    endpoint = %name, key = id, actor = %actor.0,
+                    endpoint = %name, key = id, actor = %actor.name(),
                     "a signing key was removed from an endpoint"
                 );
                 return Ok(());

@@ -2,6 +2,7 @@
 
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
+use crate::domain::act::{Act, ActSubject};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::endpoint_tls::TlsRequest;
@@ -10,7 +11,7 @@ use crate::domain::signing_key::SigningKey;
 use crate::domain::state::State;
 use crate::endpoints::store::{EndpointRemoved, EndpointStore, EndpointStoreError};
 use crate::journal::{
-    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, RemovingEndpoint,
+    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, PersonAct, RemovingEndpoint,
     SealedKeys, SettingEndpoint,
 };
 use crate::schedule::ScheduleError;
@@ -45,8 +46,8 @@ pub(super) type EndpointContent = (EndpointSettings, Option<SealedKeys>, Option<
 /// Makes test calls.
 #[async_trait]
 pub trait TestCaller: Send + Sync {
-    /// Makes one signed call to an endpoint, and keeps nothing of it. `None` if too many are in flight.
-    async fn call(&self, endpoint: Arc<Endpoint>) -> Option<Attempt>;
+    /// Makes one signed call to an endpoint, and keeps nothing of it.
+    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt;
 }
 
 /// The result of setting an endpoint.
@@ -223,7 +224,7 @@ impl Service {
         if removed == EndpointRemoved::Missing {
             return Err(ServiceError::MissingEndpoint);
         }
-        tracing::info!(endpoint = %name, actor = %actor.0, "an endpoint was removed");
+        tracing::info!(endpoint = %name, actor = %actor.name(), "an endpoint was removed");
         Ok(())
     }
 
@@ -238,10 +239,11 @@ impl Service {
             .ok_or(ServiceError::MissingEndpoint)
     }
 
-    /// Makes one signed call to an endpoint, which is not kept.
+    /// Makes one signed call to an endpoint, which is not kept. The audit log keeps who asked for it.
     ///
     /// # Errors
-    /// As [`Service::stored_endpoint`], and [`ServiceError::TooManyTestCalls`]. A call that fails is no error.
+    /// As [`Service::stored_endpoint`] and [`Service::keep_act`], and [`ServiceError::TooManyTestCalls`]. A call that fails
+    /// is no error.
     pub async fn test_endpoint(
         &self,
         name: &EndpointName,
@@ -249,9 +251,13 @@ impl Service {
     ) -> Result<Attempt, ServiceError> {
         let endpoint = self.stored_endpoint(name).await?;
         let caller = self.test_caller.as_ref().ok_or(NO_ENDPOINTS)?;
-        tracing::info!(endpoint = %name, actor = %actor.0, "a test call to an endpoint was asked for");
-        let made = caller.call(Arc::new(endpoint)).await;
-        made.ok_or(ServiceError::TooManyTestCalls)
+        let permit = self.test_calls.try_acquire();
+        let _permit = permit.map_err(|_| ServiceError::TooManyTestCalls)?;
+        let subject = ActSubject::Endpoint(name.clone());
+        let act = PersonAct::of(Act::TestEndpoint, subject, actor, self.clock.now_ms());
+        self.keep_act(&act).await?;
+        tracing::info!(endpoint = %name, actor = %actor.name(), "a test call to an endpoint was asked for");
+        Ok(caller.call(Arc::new(endpoint)).await)
     }
 
     /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
@@ -320,7 +326,7 @@ impl Service {
             return Ok(Some(reply));
         }
         tracing::info!(
-            endpoint = %name, version = endpoint.version, actor = %actor.0,
+            endpoint = %name, version = endpoint.version, actor = %actor.name(),
             "an endpoint was set; attempts from now on use its new settings"
         );
         Ok(Some(reply))

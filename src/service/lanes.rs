@@ -124,9 +124,9 @@ impl Service {
     ) -> Result<HoldReply, ServiceError> {
         let before = self.lane(lane).await?.settings.hold;
         let hold = match &before {
-            Some(before) => before.again(&actor.0, reason),
+            Some(before) => before.again(actor.name(), reason),
             None => LaneHold {
-                by: (*actor.0).into(),
+                by: actor.name().into(),
                 reason: reason.into(),
                 since_ms: self.clock.now_ms(),
             },
@@ -181,7 +181,7 @@ impl Service {
         let service = self.clone();
         let changing = tokio::spawn(async move {
             service.change_lane(&order).await?;
-            let (lane, actor, reason) = (&order.lane, &*order.actor.0, &order.reason);
+            let (lane, actor, reason) = (&order.lane, order.actor.name(), &order.reason);
             match is_held {
                 true => {
                     tracing::info!(%lane, actor, reason, "a lane is held; calls to its destination wait")

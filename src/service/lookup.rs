@@ -219,7 +219,7 @@ fn known_if(marked: &Result<(), ScheduleError>) -> Flights {
     }
 }
 
-fn parse_cursor(text: &str) -> Result<Cursor, ServiceError> {
+pub(super) fn parse_cursor(text: &str) -> Result<Cursor, ServiceError> {
     let (at_ms, row) = text.split_once('-').ok_or(ServiceError::BadCursor)?;
     match (at_ms.parse(), row.parse()) {
         (Ok(at_ms), Ok(row)) => Ok(Cursor { at_ms, row }),
@@ -227,6 +227,6 @@ fn parse_cursor(text: &str) -> Result<Cursor, ServiceError> {
     }
 }
 
-fn display_cursor(cursor: Cursor) -> String {
+pub(super) fn display_cursor(cursor: Cursor) -> String {
     format!("{}-{}", cursor.at_ms, cursor.row)
 }

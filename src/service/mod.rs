@@ -8,6 +8,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod api_keys;
+mod audit_log;
 mod changes;
 mod default_keys;
 mod endpoint_keys;
@@ -25,6 +26,7 @@ mod timeouts;
 mod waiting;
 
 pub use api_keys::{ApiKeyRequest, BadApiKeyChange, MadeApiKey};
+pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
 pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, default_rate};
@@ -61,13 +63,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 use timeouts::with_timeout;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// How long a registration waits for a schedule that is about to be rebuilt.
 const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
 /// How long a change by hand waits for a lease. Longer than a registration may be on its way
 /// ([`schedule::HAND_LEASE_WAIT_MS`]).
 const LONGEST_LEASE_WAIT: Duration = Duration::from_secs(4);
+/// Maximum number of test calls at a time. More are refused: they would wait in requests of the API.
+const MOST_TEST_CALLS: usize = 16;
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -77,6 +81,7 @@ pub struct Service {
     access: Arc<AccessControl>,
     endpoints: Arc<Endpoints>,
     test_caller: Option<Arc<dyn TestCaller>>,
+    test_calls: Semaphore,
     endpoint_changes: tokio::sync::Mutex<()>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
@@ -279,6 +284,7 @@ impl Service {
             access: Arc::default(),
             endpoints: Arc::default(),
             test_caller: None,
+            test_calls: Semaphore::new(MOST_TEST_CALLS),
             endpoint_changes: tokio::sync::Mutex::new(()),
             schedule,
             clock,

@@ -8,7 +8,7 @@ use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::{BodyReading, JournalError, Payload, PayloadContent};
+use crate::journal::{Actor, BodyReading, JournalError, Payload, PayloadContent, PersonAct};
 use bytes::Bytes;
 
 /// The headers and the body of a notification, as they were registered.
@@ -23,12 +23,12 @@ pub struct SentPayload {
 }
 
 impl Service {
-    /// What a notification sends.
+    /// What a notification sends. The audit log keeps who has read it.
     ///
     /// # Errors
     /// [`ServiceError::Missing`]; [`ServiceError::PayloadGone`] if it is not kept any more; if the store that keeps it
-    /// fails.
-    pub async fn payload(&self, key: &Key) -> Result<SentPayload, ServiceError> {
+    /// fails; as [`Service::keep_act`].
+    pub async fn payload(&self, key: &Key, actor: &Actor) -> Result<SentPayload, ServiceError> {
         let payload = match self.journal() {
             Some(journal) => with_long_timeout(journal.payload(key, BodyReading::Read)).await?,
             None => self.payload_in_schedule(key).await?,
@@ -41,6 +41,8 @@ impl Service {
         let PayloadContent { headers, body } = content.ok_or(ServiceError::PayloadGone)?;
         // A body that is not here would be in a journal, and was read.
         let body = body.here().cloned().ok_or(ServiceError::PayloadGone)?;
+        let act = PersonAct::reading_payload(key, actor, self.clock.now_ms());
+        self.keep_act(&act).await?;
         Ok(SentPayload {
             content_type,
             headers,

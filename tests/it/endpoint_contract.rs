@@ -159,7 +159,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         keys: None,
         sealed_with: None,
         expected: ExpectedVersion::Any,
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: START_MS,
     }
 }
@@ -171,7 +171,7 @@ async fn set(store: &EndpointStore, setting: SettingEndpoint) -> EndpointSet {
 async fn remove(store: &EndpointStore, of: &str) -> EndpointRemoved {
     let removing = RemovingEndpoint {
         name: name(of),
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: START_MS + 9,
     };
     store.remove(&removing).await.expect("removed")

@@ -3,7 +3,9 @@
 //! A test takes a [`Store`]: something that journals can be opened on, one after the other. To put
 //! another implementation under the contract, write its store and one more `contract!` line.
 
+mod acts;
 mod api_keys;
+mod audit_log;
 mod changing;
 mod endpoints;
 mod forgotten_orders;
@@ -148,7 +150,7 @@ impl Store for PostgresStore {
 
 /// Who changes the master key.
 fn changer() -> Actor {
-    Actor("master-key change".into())
+    Actor::named("master-key change")
 }
 
 macro_rules! contract {
@@ -199,6 +201,19 @@ macro_rules! contract {
             api_keys::an_api_key_is_kept_as_it_was_added,
             api_keys::changes_of_api_keys_wait_for_each_other,
             api_keys::an_api_key_that_cannot_be_read_hides_no_other,
+            acts::each_change_of_a_notification_is_one_act,
+            acts::each_order_to_a_lane_is_one_act,
+            acts::a_job_and_each_order_to_it_are_one_act,
+            acts::each_change_of_an_endpoint_is_one_act,
+            acts::each_change_of_the_default_keys_is_one_act,
+            acts::each_change_of_the_api_keys_is_one_act,
+            acts::a_rebuild_and_a_change_of_the_master_key_are_acts,
+            audit_log::an_act_is_kept_as_it_was_given,
+            audit_log::an_act_whose_entry_cannot_be_kept_is_not_done,
+            audit_log::what_comes_twice_at_once_is_one_act,
+            audit_log::each_filter_picks_its_acts,
+            audit_log::pages_follow_on_each_other_whatever_is_done_meanwhile,
+            audit_log::old_acts_are_pruned_in_steps,
             resealing::all_secrets_are_encrypted_again_in_one_transaction,
             resealing::more_endpoints_than_a_page_are_encrypted_again,
             resealing::what_neither_master_key_opens_stays_as_it_is,

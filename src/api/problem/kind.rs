@@ -105,7 +105,7 @@ impl ProblemKind {
         match self {
             Self::Malformed => (Status::BAD_REQUEST, "urn:ringback:problem:malformed", "The request cannot be read"),
             Self::Parameters => (Status::BAD_REQUEST, "urn:ringback:problem:parameters", "The query or the path is wrong"),
-            Self::Unauthorized => (Status::UNAUTHORIZED, "urn:ringback:problem:unauthorized", "An API key is needed"),
+            Self::Unauthorized => (Status::UNAUTHORIZED, "urn:ringback:problem:unauthorized", "No valid API key"),
             Self::Forbidden => (Status::FORBIDDEN, "urn:ringback:problem:forbidden", "The API key does not permit this"),
             Self::TooManyRequests => (Status::TOO_MANY_REQUESTS, "urn:ringback:problem:too-many-requests", "Too many requests for this key"),
             Self::CrossSite => (Status::FORBIDDEN, "urn:ringback:problem:cross-site", "Pages of other sites may not ask"),

@@ -1,6 +1,7 @@
 //! The commands that send one request to a running server.
 
 mod api_key;
+mod audit_log;
 mod default_key;
 mod endpoint;
 mod endpoint_key;
@@ -21,6 +22,7 @@ use crate::domain::key::Key;
 use crate::domain::timestamp;
 use anyhow::Context as _;
 use api_key::ApiKeyCommand;
+use audit_log::AuditLogArguments;
 use clap::{Args, Subcommand};
 use default_key::DefaultKeyCommand;
 use endpoint::EndpointCommand;
@@ -75,6 +77,8 @@ pub enum Request {
     Jobs(JobsArguments),
     /// Show, pause, resume or stop one job
     Job(JobArguments),
+    /// List what people did, newest first: who, when, what, on what and why
+    AuditLog(AuditLogArguments),
 }
 
 #[derive(Args)]
@@ -94,7 +98,7 @@ pub struct ShowArguments {
     /// Show the whole history, not only its end
     #[arg(long)]
     all: bool,
-    /// Print what is sent instead: the headers and the body. The server's log says who asked
+    /// Print what is sent instead: the headers and the body. The server's log and audit log say who asked
     #[arg(long, conflicts_with = "all")]
     payload: bool,
 }
@@ -215,6 +219,7 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         Request::Lanes(arguments) => lanes::list(&arguments),
         Request::Lane(arguments) => lanes::run(&arguments),
         Request::Jobs(arguments) => jobs::list(&arguments),
+        Request::AuditLog(arguments) => audit_log::list(&arguments),
         Request::Job(arguments) => jobs::run(&arguments),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
     }

@@ -1,13 +1,14 @@
 //! The API keys.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use crate::domain::api_key::KeyTopics;
 use crate::journal::api_keys::{effect_of_adding, effect_of_revoking};
 use crate::journal::rows::Fields;
 use crate::journal::{
-    AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, JournalError,
+    AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, JournalError, PersonAct,
     RevokingApiKey,
 };
 use async_trait::async_trait;
@@ -33,7 +34,9 @@ impl JournalApiKeys for PostgresJournal {
         &self,
         revoking: &RevokingApiKey,
     ) -> Result<ApiKeyRevoked, JournalError> {
-        self.connections.write(&RevokeApiKey { revoking }).await
+        let instance = &self.instance;
+        let call = RevokeApiKey { revoking, instance };
+        self.connections.write(&call).await
     }
 }
 
@@ -69,7 +72,7 @@ impl PostgresCall for AddApiKey<'_> {
             return Ok(added);
         }
         let record = &self.adding.record;
-        sqlx::query(
+        let inserted = sqlx::query(
             "INSERT INTO api_keys (name, role, topics, digest, created_by, created_ms, expires_ms, instance)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (name) DO NOTHING",
         )
@@ -83,6 +86,11 @@ impl PostgresCall for AddApiKey<'_> {
         .bind(self.instance)
         .execute(&mut *transaction)
         .await?;
+        // Nothing is inserted if the call is a repetition.
+        if inserted.rows_affected() == 1 {
+            let act = PersonAct::of_adding_api_key(self.adding);
+            audit_log::keep(&mut transaction, self.instance, &act).await?;
+        }
         transaction.commit().await?;
         Ok(added)
     }
@@ -91,6 +99,7 @@ impl PostgresCall for AddApiKey<'_> {
 /// See [`JournalApiKeys::revoke_api_key`].
 struct RevokeApiKey<'call> {
     revoking: &'call RevokingApiKey,
+    instance: &'call str,
 }
 
 #[async_trait]
@@ -110,6 +119,8 @@ impl PostgresCall for RevokeApiKey<'_> {
             .bind(self.revoking.name.as_str())
             .execute(&mut *transaction)
             .await?;
+        let act = PersonAct::of_revoking_api_key(self.revoking);
+        audit_log::keep(&mut transaction, self.instance, &act).await?;
         transaction.commit().await?;
         Ok(revoked)
     }

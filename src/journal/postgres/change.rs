@@ -1,5 +1,6 @@
 //! Applying changes by hand, raising fences, and adding lines to histories.
 
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
@@ -12,7 +13,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::history::HistoryRow;
 use crate::journal::rows::StoredNotification;
-use crate::journal::{ChangeResult, Changing, Noting, effect, history};
+use crate::journal::{ChangeResult, Changing, Noting, PersonAct, effect, history};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
@@ -62,6 +63,8 @@ impl PostgresCall for ApplyChange<'_> {
         let lines: Vec<HistoryRow> = delivered.into_iter().chain(change).collect();
         update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         insert_history(&mut transaction, &lines).await?;
+        let act = PersonAct::of_change(changing, &stored.snapshot);
+        audit_log::keep(&mut transaction, instance, &act).await?;
         // If the connection breaks now, the change may already be committed. A second try would be refused
         // then, although the change was made. So the call is not repeated.
         let committed = transaction.commit().await;

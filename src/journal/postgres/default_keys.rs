@@ -1,6 +1,7 @@
 //! The default signing keys. Their changes wait for those of endpoints too: either may decide the master key.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::endpoints::{LOCK, is_master_key};
 use super::error::PostgresFailure;
@@ -10,7 +11,7 @@ use crate::domain::default_keys::DefaultKeys;
 use crate::journal::default_keys::{DefaultKeysDecision, decide, newest};
 use crate::journal::rows::Fields;
 use crate::journal::{
-    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError,
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError, PersonAct,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -73,11 +74,13 @@ impl PostgresCall for ChangeDefaultKeys<'_> {
             transaction.rollback().await?;
             return Ok(DefaultKeysChanged::OtherMasterKey);
         }
-        let by = (&*self.changing.actor.0, &**self.instance);
+        let by = (self.changing.actor.name(), &**self.instance);
         write(&mut transaction, &keys, by, self.changing.at_ms).await?;
         if let Some(newest) = newest(&keys) {
             remember(&mut transaction, DEFAULT_SECRET, newest).await?;
         }
+        let act = PersonAct::of_default_keys(self.changing);
+        audit_log::keep(&mut transaction, self.instance, &act).await?;
         transaction.commit().await?;
         Ok(DefaultKeysChanged::Done {
             keys,

@@ -2,6 +2,7 @@
 //! is never below the time of its change, so a journal that was restored from a backup gives no number again.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::lanes;
@@ -15,7 +16,7 @@ use crate::journal::endpoints::{
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, PersonAct, RemovingEndpoint,
     SettingEndpoint, StoredEndpoint, UnreadableRow,
 };
 use async_trait::async_trait;
@@ -72,9 +73,11 @@ impl PostgresCall for SetEndpoint<'_> {
         let total = sqlx::query_scalar("SELECT count(*) FROM endpoints WHERE NOT removed")
             .fetch_one(&mut *transaction)
             .await?;
+        let mut known = None;
         let (limits, set) = match before.map(|row| row.read).transpose() {
             Ok(before) => {
                 let limits = limits_of(before.as_ref());
+                known.clone_from(&before);
                 (Some(limits), effect(before, total, self.setting))
             }
             // The limits of its lane are not known, so they are written in any case.
@@ -92,7 +95,7 @@ impl PostgresCall for SetEndpoint<'_> {
                 write(
                     &mut transaction,
                     endpoint,
-                    &self.setting.actor.0,
+                    self.setting.actor.name(),
                     self.instance,
                 )
                 .await?;
@@ -107,6 +110,9 @@ impl PostgresCall for SetEndpoint<'_> {
                     let order = limits_order(name, settings.limits, actor, *at_ms);
                     lanes::change(&mut transaction, &order, self.instance).await?;
                 }
+                let is_new = matches!(set, EndpointSet::Created(_));
+                let act = PersonAct::of_setting(self.setting, known.as_ref(), endpoint, is_new);
+                audit_log::keep(&mut transaction, self.instance, &act).await?;
                 transaction.commit().await?;
             }
             EndpointSet::Unchanged(_)
@@ -146,7 +152,7 @@ impl PostgresCall for RemoveEndpoint<'_> {
         )
         .bind(self.removing.name.as_str())
         .bind(self.removing.at_ms)
-        .bind(storable(&self.removing.actor.0))
+        .bind(storable(self.removing.actor.name()))
         .bind(&**self.instance)
         .execute(&mut *transaction)
         .await?;
@@ -154,6 +160,10 @@ impl PostgresCall for RemoveEndpoint<'_> {
         if removed.rows_affected() == 1 && limits != LaneLimits::default() {
             let order = limits_order(name, LaneLimits::default(), actor, *at_ms);
             lanes::change(&mut transaction, &order, self.instance).await?;
+        }
+        if removed.rows_affected() == 1 {
+            let act = PersonAct::of_removing(self.removing);
+            audit_log::keep(&mut transaction, self.instance, &act).await?;
         }
         transaction.commit().await?;
         Ok(removed.rows_affected() == 1)

@@ -1,6 +1,7 @@
 //! Jobs: keeping and finding them, and the orders that change them.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::job_leases::{DoStep, KeepJob, RetakeJob, TakeJob};
@@ -14,7 +15,7 @@ use crate::journal::jobs::{
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
-use crate::journal::{Cursor, JournalError};
+use crate::journal::{Actor, Cursor, JournalError, PersonAct};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
@@ -53,11 +54,17 @@ impl JournalJobs for PostgresJournal {
         &self,
         id: &JobId,
         order: JobOrder,
+        actor: &Actor,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
-        self.connections
-            .write(&ObeyOrder { id, order, at_ms })
-            .await
+        let call = ObeyOrder {
+            id,
+            order,
+            actor,
+            at_ms,
+            instance: &self.instance,
+        };
+        self.connections.write(&call).await
     }
 
     async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError> {
@@ -131,8 +138,9 @@ impl PostgresCall for AddJob<'_> {
         if let Some(obstacle) = obstacle(connection, job).await? {
             return Ok(obstacle);
         }
+        let mut transaction = connection.begin().await?;
         // If servers add a job of a lane at the same time, the unique index lets one of them pass.
-        sqlx::query(
+        let inserted = sqlx::query(
             "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor,
                                reason, problem, created_ms, ended_ms, instance)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
@@ -154,11 +162,19 @@ impl PostgresCall for AddJob<'_> {
         .bind(job.created_ms)
         .bind(job.ended_ms)
         .bind(&***instance)
-        .execute(&mut *connection)
+        .execute(&mut *transaction)
         .await?;
-        match find_in_lane(connection, job).await? {
+        if inserted.rows_affected() == 1
+            && let Some(act) = PersonAct::of_new_job(job)
+        {
+            audit_log::keep(&mut transaction, instance, &act).await?;
+        }
+        match find_in_lane(&mut transaction, job).await? {
             Some(JobAdded::Added) => {}
-            Some(other) => return Ok(other),
+            Some(other) => {
+                transaction.rollback().await?;
+                return Ok(other);
+            }
             None => {
                 let ended = "another job of the lane has just ended".to_string();
                 return Err(PostgresFailure::Conflict(ended));
@@ -171,8 +187,9 @@ impl PostgresCall for AddJob<'_> {
              )",
         )
         .bind(limit_of(MOST_JOBS_KEPT))
-        .execute(connection)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(JobAdded::Added)
     }
 }
@@ -284,7 +301,9 @@ impl PostgresCall for ListJobs<'_> {
 struct ObeyOrder<'call> {
     id: &'call JobId,
     order: JobOrder,
+    actor: &'call Actor,
     at_ms: i64,
+    instance: &'call str,
 }
 
 #[async_trait]
@@ -310,6 +329,8 @@ impl PostgresCall for ObeyOrder<'_> {
             return Ok(JobOrdered::Refused(Box::new(job)));
         };
         if state != job.state {
+            let act = PersonAct::of_job_order(&job, self.order, self.actor, self.at_ms);
+            audit_log::keep(&mut transaction, self.instance, &act).await?;
             job.state = state;
             job.ended_ms = state.has_ended().then_some(self.at_ms);
             sqlx::query(

@@ -1,20 +1,21 @@
 //! The settings of lanes: changing those of one, and reading what has changed.
 
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::statements::storable;
 use crate::domain::lane_settings::{LaneChanges, LaneSettings};
-use crate::journal::LaneOrder;
 use crate::journal::lane_rows::{LaneRow, changes_until};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
+use crate::journal::{LaneOrder, PersonAct};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
 /// See [`crate::journal::JournalWrites::change_lane`]. It may be executed twice: the second time gives the same
-/// change a later number.
+/// change a later number, and finds nothing to change, so it makes no second entry of the audit log.
 pub(super) struct ChangeLane<'call> {
     pub(super) order: &'call LaneOrder,
     pub(super) instance: &'call Arc<str>,
@@ -26,18 +27,22 @@ impl PostgresCall for ChangeLane<'_> {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<i64, PostgresFailure> {
         let mut transaction = connection.begin().await?;
-        let number = change(&mut transaction, self.order, self.instance).await?;
+        let (number, act) = change(&mut transaction, self.order, self.instance).await?;
+        if let Some(act) = act {
+            audit_log::keep(&mut transaction, self.instance, &act).await?;
+        }
         transaction.commit().await?;
         Ok(number)
     }
 }
 
-/// Makes the change within a transaction.
+/// Makes the change within a transaction. Returns its number, and the act that it is if a person asked for it alone. A
+/// change that is a part of another act leaves that to the caller.
 pub(super) async fn change(
     connection: &mut PgConnection,
     order: &LaneOrder,
     instance: &Arc<str>,
-) -> Result<i64, PostgresFailure> {
+) -> Result<(i64, Option<PersonAct>), PostgresFailure> {
     // Locks the row, so no other change of a lane is made until the commit. Never below the time: a journal that
     // was restored from a backup gives no number a second time.
     let number: i64 = sqlx::query_scalar(
@@ -52,10 +57,11 @@ pub(super) async fn change(
     .bind(order.lane.as_str())
     .fetch_optional(&mut *connection)
     .await?;
-    let mut settings = match &before {
+    let before = match &before {
         Some(row) => Fields::of(row).lane_row()?.settings,
         None => LaneSettings::default(),
     };
+    let mut settings = before.clone();
     settings.apply(order.setting.clone());
     let LaneSettings { limits, hold } = &settings;
     sqlx::query(
@@ -76,12 +82,13 @@ pub(super) async fn change(
     .bind(hold.as_ref().map(|hold| storable(&hold.by)))
     .bind(hold.as_ref().map(|hold| storable(&hold.reason)))
     .bind(order.at_ms)
-    .bind(&*order.actor.0)
+    .bind(order.actor.name())
     .bind(storable(&order.reason))
     .bind(&**instance)
     .execute(connection)
     .await?;
-    Ok(number)
+    let act = PersonAct::of_lane_order(order, &before, &settings);
+    Ok((number, act))
 }
 
 /// See [`crate::journal::JournalMaintenance::lane_changes`].

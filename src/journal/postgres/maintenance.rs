@@ -2,6 +2,7 @@
 //! other calls are in files of their own.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::change;
 use super::check;
 use super::connections::PostgresCall;
@@ -20,9 +21,10 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
-    Pending, Prune, Pruned, Rebuild,
+    Pending, PersonAct, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
+use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,16 +202,20 @@ impl PostgresCall for NoteRebuild<'_> {
     type Reply = ();
 
     async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
-        let kept = sqlx::query(
+        let mut transaction = connection.begin().await?;
+        sqlx::query(
             "INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES ($1, $2, $3, $4)",
         )
         .bind(self.rebuild.at_ms)
-        .bind(&*self.rebuild.actor.0)
+        .bind(self.rebuild.actor.name())
         .bind(&**self.instance)
         .bind(storable(&self.rebuild.reason))
-        .execute(connection)
-        .await;
-        kept.map_err(|error| PostgresFailure::from(error).in_doubt())?;
+        .execute(&mut *transaction)
+        .await?;
+        let act = PersonAct::of_rebuild(self.rebuild);
+        audit_log::keep(&mut transaction, self.instance, &act).await?;
+        let committed = transaction.commit().await;
+        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(())
     }
 }

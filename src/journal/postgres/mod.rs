@@ -10,6 +10,7 @@
 
 mod advance;
 mod api_keys;
+mod audit_log;
 mod change;
 mod check;
 mod connections;

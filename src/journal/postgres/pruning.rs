@@ -1,5 +1,6 @@
 //! Pruning: the statements that find and delete old data.
 
+use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::mean_one_endpoint;
@@ -136,6 +137,10 @@ impl PruningStore for PgConnection {
         .execute(self)
         .await?;
         Ok(())
+    }
+
+    async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, PostgresFailure> {
+        audit_log::prune(self, before_ms, limit).await
     }
 
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {

@@ -219,7 +219,7 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => one.notification.content_type.as_str()))
             .bind(each!(new, one => one.notification.fingerprint.as_slice()))
             .bind(each!(new, one => one.notification.registered_ms))
-            .bind(each!(new, one => &*one.actor.0))
+            .bind(each!(new, one => one.actor.name()))
             .bind(each!(new, one => one.progress.first_due_ms))
             .bind(each!(new, one => one.progress.deadline_ms))
             .bind(each!(new, one => headers_text(&one.notification)))

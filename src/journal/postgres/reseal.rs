@@ -2,6 +2,7 @@
 //! endpoints and default keys wait meanwhile, or fail with a time-out and can be repeated.
 
 use super::PostgresJournal;
+use super::audit_log;
 use super::default_keys;
 use super::endpoints::LOCK;
 use super::error::PostgresFailure;
@@ -11,7 +12,7 @@ use super::statements::{integer, storable};
 use crate::domain::endpoint::Endpoint;
 use crate::journal::resealing::{PAGE, ResealResult, Resealing};
 use crate::journal::rows::Fields;
-use crate::journal::{Actor, JournalError, MASTER_KEY};
+use crate::journal::{Actor, JournalError, MASTER_KEY, PersonAct};
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
@@ -28,8 +29,7 @@ impl PostgresJournal {
     ) -> Result<ResealResult, JournalError> {
         // A connection of its own: calls have time limits.
         let mut connection = connect(self.connections.options()).await?;
-        let by = (&*actor.0, &*self.instance);
-        let result = reseal(&mut connection, resealing, by, at_ms).await;
+        let result = reseal(&mut connection, resealing, (actor, &self.instance), at_ms).await;
         let _ = connection.close().await;
         Ok(result?)
     }
@@ -38,9 +38,10 @@ impl PostgresJournal {
 async fn reseal(
     connection: &mut PgConnection,
     resealing: &mut dyn Resealing,
-    by: (&str, &str),
+    (actor, instance): (&Actor, &str),
     at_ms: i64,
 ) -> Result<ResealResult, PostgresFailure> {
+    let by = (actor.name(), instance);
     let mut transaction = connection.begin().await?;
     sqlx::query(LOCK).execute(&mut *transaction).await?;
     let [old, new] = resealing.fingerprints();
@@ -85,6 +86,8 @@ async fn reseal(
         return Ok(ResealResult::Failed);
     }
     remember(&mut transaction, MASTER_KEY, &new).await?;
+    let act = PersonAct::of_master_key(actor, at_ms);
+    audit_log::keep(&mut transaction, instance, &act).await?;
     transaction.commit().await?;
     Ok(ResealResult::Done)
 }

@@ -158,7 +158,7 @@ pub(super) async fn insert_history(
     .bind(each!(rows, row => row.notification))
     .bind(each!(rows, row => row.at_ms))
     .bind(each!(rows, row => row.line.kind))
-    .bind(each!(rows, row => &*row.actor.0))
+    .bind(each!(rows, row => row.actor.name()))
     .bind(each!(rows, row => storable(&row.line.detail)))
     .bind(each!(rows, row => &*row.instance))
     .execute(connection)

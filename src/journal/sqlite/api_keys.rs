@@ -1,12 +1,13 @@
 //! The API keys.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::error::SqliteFailure;
 use crate::domain::api_key::KeyTopics;
 use crate::journal::api_keys::{effect_of_adding, effect_of_revoking};
 use crate::journal::rows::Fields;
 use crate::journal::{
-    AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, JournalError,
+    AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, JournalError, PersonAct,
     RevokingApiKey,
 };
 use async_trait::async_trait;
@@ -29,7 +30,7 @@ impl JournalApiKeys for SqliteJournal {
             return Ok(added);
         }
         let record = &adding.record;
-        sqlx::query(
+        let inserted = sqlx::query(
             "INSERT INTO api_keys (name, role, topics, digest, created_by, created_ms, expires_ms, instance)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
         )
@@ -41,9 +42,14 @@ impl JournalApiKeys for SqliteJournal {
         .bind(record.created_ms)
         .bind(record.expires_ms)
         .bind(&*self.instance)
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .map_err(SqliteFailure::from)?;
+        // Nothing is inserted if the call is a repetition.
+        if inserted.rows_affected() == 1 {
+            let act = PersonAct::of_adding_api_key(adding);
+            audit_log::keep(connection, &self.instance, &act).await?;
+        }
         transaction.commit().await?;
         Ok(added)
     }
@@ -62,9 +68,11 @@ impl JournalApiKeys for SqliteJournal {
         }
         sqlx::query("DELETE FROM api_keys WHERE name = ?")
             .bind(revoking.name.as_str())
-            .execute(connection)
+            .execute(&mut *connection)
             .await
             .map_err(SqliteFailure::from)?;
+        let act = PersonAct::of_revoking_api_key(revoking);
+        audit_log::keep(connection, &self.instance, &act).await?;
         transaction.commit().await?;
         Ok(revoked)
     }

@@ -1,6 +1,7 @@
 //! The default signing keys.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::endpoints::is_master_key;
 use super::error::SqliteFailure;
 use super::meta::remember;
@@ -8,7 +9,7 @@ use crate::domain::default_keys::DefaultKeys;
 use crate::journal::default_keys::{DefaultKeysDecision, decide, newest};
 use crate::journal::rows::Fields;
 use crate::journal::{
-    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError,
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError, PersonAct,
 };
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
@@ -38,11 +39,13 @@ impl JournalDefaultKeys for SqliteJournal {
             transaction.release().await?;
             return Ok(DefaultKeysChanged::OtherMasterKey);
         }
-        let by = (&*changing.actor.0, &*self.instance);
+        let by = (changing.actor.name(), &*self.instance);
         write(connection, &keys, by, changing.at_ms).await?;
         if let Some(newest) = newest(&keys) {
             remember(connection, DEFAULT_SECRET, newest).await?;
         }
+        let act = PersonAct::of_default_keys(changing);
+        audit_log::keep(connection, &self.instance, &act).await?;
         transaction.commit().await?;
         Ok(DefaultKeysChanged::Done {
             keys,

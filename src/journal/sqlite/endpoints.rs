@@ -2,6 +2,7 @@
 //! never below the time of its change, so a journal that was restored from a backup gives no number again.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::error::SqliteFailure;
 use super::lanes;
 use super::meta::{recall, remember};
@@ -13,7 +14,7 @@ use crate::journal::endpoints::{
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, PersonAct, RemovingEndpoint,
     SettingEndpoint, StoredEndpoint, UnreadableRow,
 };
 use async_trait::async_trait;
@@ -25,9 +26,11 @@ impl JournalEndpoints for SqliteJournal {
         let mut transaction = self.writer()?.begin().await?;
         let before = find_row(transaction.connection(), &setting.name).await?;
         let total = count(transaction.connection()).await?;
+        let mut known = None;
         let (limits, set) = match before.map(|row| row.read).transpose() {
             Ok(before) => {
                 let limits = limits_of(before.as_ref());
+                known.clone_from(&before);
                 (Some(limits), effect(before, total, setting))
             }
             // The limits of its lane are not known, so they are written in any case.
@@ -43,7 +46,7 @@ impl JournalEndpoints for SqliteJournal {
                     transaction.release().await?;
                     return Ok(EndpointSet::OtherMasterKey);
                 }
-                write(connection, endpoint, &setting.actor.0, &self.instance).await?;
+                write(connection, endpoint, setting.actor.name(), &self.instance).await?;
                 if Some(setting.settings.limits) != limits {
                     let SettingEndpoint {
                         name,
@@ -55,6 +58,9 @@ impl JournalEndpoints for SqliteJournal {
                     let order = limits_order(name, settings.limits, actor, *at_ms);
                     lanes::change(transaction.connection(), &self.instance, &order).await?;
                 }
+                let is_new = matches!(set, EndpointSet::Created(_));
+                let act = PersonAct::of_setting(setting, known.as_ref(), endpoint, is_new);
+                audit_log::keep(transaction.connection(), &self.instance, &act).await?;
                 transaction.commit().await?;
             }
             EndpointSet::Unchanged(_)
@@ -79,6 +85,10 @@ impl JournalEndpoints for SqliteJournal {
             let RemovingEndpoint { name, actor, at_ms } = removing;
             let order = limits_order(name, LaneLimits::default(), actor, *at_ms);
             lanes::change(transaction.connection(), &self.instance, &order).await?;
+        }
+        if removed {
+            let act = PersonAct::of_removing(removing);
+            audit_log::keep(transaction.connection(), &self.instance, &act).await?;
         }
         transaction.commit().await?;
         Ok(removed)
@@ -223,7 +233,7 @@ async fn remove(
     )
     .bind(removing.name.as_str())
     .bind(removing.at_ms)
-    .bind(removing.actor.0.clone())
+    .bind(removing.actor.shared_name())
     .bind(instance)
     .execute(connection)
     .await?;

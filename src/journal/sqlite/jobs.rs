@@ -1,6 +1,7 @@
 //! Jobs: keeping and finding them, the orders that change them, their leases and steps.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::error::SqliteFailure;
 use super::job_pages::{job_matches, job_page};
 use super::writes::change;
@@ -13,7 +14,7 @@ use crate::journal::jobs::{
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
-use crate::journal::{ChangeResult, Cursor, JournalError};
+use crate::journal::{Actor, ChangeResult, Cursor, JournalError, PersonAct};
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
@@ -57,10 +58,14 @@ impl JournalJobs for SqliteJournal {
         &self,
         id: &JobId,
         order: JobOrder,
+        actor: &Actor,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let ordered = obey(transaction.connection(), id, order, at_ms).await?;
+        let (ordered, act) = obey(transaction.connection(), id, order, (actor, at_ms)).await?;
+        if let Some(act) = act {
+            audit_log::keep(transaction.connection(), &self.instance, &act).await?;
+        }
         transaction.commit().await?;
         Ok(ordered)
     }
@@ -218,6 +223,9 @@ async fn add(
     .bind(instance.clone())
     .execute(&mut *connection)
     .await?;
+    if let Some(act) = PersonAct::of_new_job(job) {
+        audit_log::keep(connection, instance, &act).await?;
+    }
     sqlx::query(
         "DELETE FROM jobs WHERE id IN (
             SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_ms IS NOT NULL
@@ -270,15 +278,17 @@ async fn obey(
     connection: &mut SqliteConnection,
     id: &JobId,
     order: JobOrder,
-    at_ms: i64,
-) -> Result<JobOrdered, SqliteFailure> {
+    (actor, at_ms): (&Actor, i64),
+) -> Result<(JobOrdered, Option<PersonAct>), SqliteFailure> {
     let Some(mut job) = find(connection, id).await? else {
-        return Ok(JobOrdered::Missing);
+        return Ok((JobOrdered::Missing, None));
     };
     let Some(state) = order.apply(job.state) else {
-        return Ok(JobOrdered::Refused(Box::new(job)));
+        return Ok((JobOrdered::Refused(Box::new(job)), None));
     };
+    let mut act = None;
     if state != job.state {
+        act = Some(PersonAct::of_job_order(&job, order, actor, at_ms));
         job.state = state;
         job.ended_ms = state.has_ended().then_some(at_ms);
         sqlx::query("UPDATE jobs SET state = ?, ended_ms = ?, leased_until_ms = 0 WHERE id = ?")
@@ -288,7 +298,7 @@ async fn obey(
             .execute(connection)
             .await?;
     }
-    Ok(JobOrdered::Done(Box::new(job)))
+    Ok((JobOrdered::Done(Box::new(job)), act))
 }
 
 async fn take(

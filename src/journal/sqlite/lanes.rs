@@ -2,19 +2,20 @@
 
 use super::error::SqliteFailure;
 use crate::domain::lane_settings::{LaneChanges, LaneSettings};
-use crate::journal::LaneOrder;
 use crate::journal::lane_rows::{LaneRow, changes_until};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
+use crate::journal::{LaneOrder, PersonAct};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
-/// See [`crate::journal::JournalWrites::change_lane`].
+/// See [`crate::journal::JournalWrites::change_lane`]. Returns the number of the change, and the act that it is if a person
+/// asked for it alone. A change that is a part of another act leaves that to the caller.
 pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     order: &LaneOrder,
-) -> Result<i64, SqliteFailure> {
+) -> Result<(i64, Option<PersonAct>), SqliteFailure> {
     // Never below the time: a journal that was restored from a backup gives no number a second time.
     let number: i64 = sqlx::query_scalar(
         "UPDATE lane_changes SET number = max(number + 1, ?) WHERE one = 1 RETURNING number",
@@ -28,10 +29,11 @@ pub(super) async fn change(
     .bind(order.lane.as_str())
     .fetch_optional(&mut *connection)
     .await?;
-    let mut settings = match &before {
+    let before = match &before {
         Some(row) => Fields::of(row).lane_row()?.settings,
         None => LaneSettings::default(),
     };
+    let mut settings = before.clone();
     settings.apply(order.setting.clone());
     let LaneSettings { limits, hold } = &settings;
     sqlx::query(
@@ -52,12 +54,13 @@ pub(super) async fn change(
     .bind(hold.as_ref().map(|hold| &*hold.by))
     .bind(hold.as_ref().map(|hold| &*hold.reason))
     .bind(order.at_ms)
-    .bind(order.actor.0.clone())
+    .bind(order.actor.shared_name())
     .bind(order.reason.as_str())
     .bind(instance.clone())
     .execute(connection)
     .await?;
-    Ok(number)
+    let act = PersonAct::of_lane_order(order, &before, &settings);
+    Ok((number, act))
 }
 
 /// See [`crate::journal::JournalMaintenance::lane_changes`].

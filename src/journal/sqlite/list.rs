@@ -313,7 +313,7 @@ mod tests {
             batch.push(Registering {
                 notification: notification.into(),
                 progress,
-                actor: Actor("test".into()),
+                actor: Actor::named("test"),
             });
         }
         journal.register(&batch).await.expect("kept");

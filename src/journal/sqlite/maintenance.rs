@@ -1,6 +1,7 @@
 //! The calls that maintenance makes to the journal. Recent changes and rebuilds are in this file; the other
 //! calls are in files of their own.
 
+use super::audit_log;
 use super::check;
 use super::error::SqliteFailure;
 use super::examination;
@@ -18,7 +19,7 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
-    Pending, Prune, Pruned, Rebuild,
+    Pending, PersonAct, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -69,6 +70,8 @@ impl JournalMaintenance for SqliteJournal {
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         rebuilding(transaction.connection(), &self.instance, rebuild).await?;
+        let act = PersonAct::of_rebuild(rebuild);
+        audit_log::keep(transaction.connection(), &self.instance, &act).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -164,7 +167,7 @@ pub(super) async fn rebuilding(
 ) -> Result<(), SqliteFailure> {
     sqlx::query("INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES (?, ?, ?, ?)")
         .bind(rebuild.at_ms)
-        .bind(rebuild.actor.0.clone())
+        .bind(rebuild.actor.shared_name())
         .bind(instance.clone())
         .bind(rebuild.reason.as_str())
         .execute(connection)

@@ -6,6 +6,7 @@
 //! for reading only.
 
 mod api_keys;
+mod audit_log;
 mod bulk;
 mod check;
 mod default_keys;

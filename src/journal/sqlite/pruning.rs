@@ -1,5 +1,6 @@
 //! Pruning: the statements that find and delete old data.
 
+use super::audit_log;
 use super::error::SqliteFailure;
 use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
@@ -119,6 +120,10 @@ impl PruningStore for SqliteConnection {
         .execute(self)
         .await?;
         Ok(())
+    }
+
+    async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, SqliteFailure> {
+        audit_log::prune(self, before_ms, limit).await
     }
 
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {

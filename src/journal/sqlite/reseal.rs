@@ -1,13 +1,14 @@
 //! Encrypting everything again under another master key, in one transaction. No server has the file open meanwhile.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::default_keys;
 use super::error::SqliteFailure;
 use super::meta::{recall, remember};
 use crate::domain::endpoint::Endpoint;
 use crate::journal::resealing::{PAGE, ResealResult, Resealing};
 use crate::journal::rows::Fields;
-use crate::journal::{Actor, JournalError, MASTER_KEY};
+use crate::journal::{Actor, JournalError, MASTER_KEY, PersonAct};
 use sqlx::SqliteConnection;
 
 impl SqliteJournal {
@@ -22,10 +23,14 @@ impl SqliteJournal {
         at_ms: i64,
     ) -> Result<ResealResult, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let by = (&*actor.0, &*self.instance);
+        let by = (actor.name(), &*self.instance);
         let result = reseal(transaction.connection(), resealing, by, at_ms).await?;
         match result {
-            ResealResult::Done => transaction.commit().await?,
+            ResealResult::Done => {
+                let act = PersonAct::of_master_key(actor, at_ms);
+                audit_log::keep(transaction.connection(), &self.instance, &act).await?;
+                transaction.commit().await?;
+            }
             ResealResult::NothingSealed
             | ResealResult::OtherMasterKey(_)
             | ResealResult::Failed => transaction.release().await?,

@@ -196,7 +196,7 @@ fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
         .bind(row.notification)
         .bind(row.at_ms)
         .bind(row.line.kind)
-        .bind(row.actor.0.clone())
+        .bind(row.actor.shared_name())
         .bind(row.instance.clone())
         .bind(row.line.detail.as_str())
 }

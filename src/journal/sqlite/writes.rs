@@ -2,6 +2,7 @@
 //! call is one transaction.
 
 use super::SqliteJournal;
+use super::audit_log;
 use super::error::SqliteFailure;
 use super::lanes;
 use super::load::load;
@@ -21,7 +22,7 @@ use crate::journal::ordering;
 use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, Recorded, Recording,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PersonAct, Recorded, Recording,
     RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
@@ -56,8 +57,12 @@ impl JournalWrites for SqliteJournal {
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         let reply = change(transaction.connection(), &self.instance, &changing).await?;
-        match reply {
-            ChangeResult::Done(_) => transaction.commit().await?,
+        match &reply {
+            ChangeResult::Done(after) => {
+                let act = PersonAct::of_change(&changing, after);
+                audit_log::keep(transaction.connection(), &self.instance, &act).await?;
+                transaction.commit().await?;
+            }
             ChangeResult::Refused(_)
             | ChangeResult::Fenced(_)
             | ChangeResult::PayloadDeleted(_)
@@ -69,7 +74,10 @@ impl JournalWrites for SqliteJournal {
 
     async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let number = lanes::change(transaction.connection(), &self.instance, order).await?;
+        let (number, act) = lanes::change(transaction.connection(), &self.instance, order).await?;
+        if let Some(act) = act {
+            audit_log::keep(transaction.connection(), &self.instance, &act).await?;
+        }
         transaction.commit().await?;
         Ok(number)
     }

@@ -155,7 +155,7 @@ impl Service {
             failed_since_ms: Some(began_ms),
             counts: JobCounts::default(),
             rate,
-            actor: (*Actor::maintenance().0).into(),
+            actor: Actor::maintenance().name().into(),
             reason: reason.into(),
             problem: None,
             created_ms: self.clock.now_ms(),

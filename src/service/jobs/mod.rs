@@ -192,9 +192,9 @@ impl Service {
     ) -> Result<BulkJob, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let at_ms = self.clock.now_ms();
-        match with_timeout(journal.order_job(id, order, at_ms)).await? {
+        match with_timeout(journal.order_job(id, order, actor, at_ms)).await? {
             JobOrdered::Done(job) => {
-                tracing::info!(job = %id, actor = &*actor.0, order = %order, state = %job.state, "a job was given an order");
+                tracing::info!(job = %id, actor = actor.name(), order = %order, state = %job.state, "a job was given an order");
                 self.job_wake.notify_one();
                 Ok(*job)
             }
@@ -219,7 +219,7 @@ impl Service {
             failed_since_ms: None,
             counts: JobCounts::default(),
             rate,
-            actor: (*actor.0).into(),
+            actor: actor.name().into(),
             reason: reason.into(),
             problem: None,
             created_ms: self.clock.now_ms(),

@@ -103,7 +103,7 @@ impl Service {
             lease: one.held.token(),
             fence: one.before.fence,
             change: one.change,
-            actor: Actor((*job.actor).into()),
+            actor: Actor::unaudited(&*job.actor),
             reason: reason_of(job),
             at_ms,
         });

@@ -77,7 +77,7 @@ impl Resealed {
     /// What `ringback master-key change` does, from the first master key to the second.
     async fn reseal(&self) {
         let mut resealer = Resealer::new(master(1), master(2));
-        let actor = Actor("master-key change".into());
+        let actor = Actor::named("master-key change");
         let result = match self {
             Self::Sqlite { journal, .. } => journal.reseal(&mut resealer, &actor, NOW_MS + 1).await,
             Self::Postgres(journal) => journal.reseal(&mut resealer, &actor, NOW_MS + 1).await,
@@ -132,8 +132,8 @@ struct NoTestCalls;
 
 #[async_trait]
 impl TestCaller for NoTestCalls {
-    async fn call(&self, _: Arc<Endpoint>) -> Option<Attempt> {
-        None
+    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt {
+        panic!("no test asks for a call to {}", endpoint.name)
     }
 }
 

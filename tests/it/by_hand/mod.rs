@@ -89,7 +89,7 @@ async fn journal(dir: &TempDir) -> Arc<dyn Journal> {
 }
 
 fn actor() -> Actor {
-    Actor("test".into())
+    Actor::named("test")
 }
 
 #[tokio::test]

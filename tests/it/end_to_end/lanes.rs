@@ -400,7 +400,7 @@ async fn a_hold_that_only_reached_the_journal_is_obeyed(stores: Stores) {
     let order = LaneOrder {
         lane: Lane::parse(&lane(&merchant)).expect("a lane"),
         setting: LaneSetting::Hold(Some(hold)),
-        actor: Actor("anna".into()),
+        actor: Actor::named("anna"),
         reason: "they move".into(),
         at_ms: 5,
     };

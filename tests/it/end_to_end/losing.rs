@@ -153,7 +153,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
             start,
             ..samples::registration(Key::new("t", id).expect("a key"))
         };
-        let actor = Actor("test".into());
+        let actor = Actor::named("test");
         service.register(asked, actor).await.expect("registered");
     }
     let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
@@ -170,7 +170,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     recoverable.finish_loading().await.expect("heard");
     let cancel = async |id| {
         let key = Key::new("t", id).expect("a key");
-        service.cancel(&key, Actor("test".into())).await
+        service.cancel(&key, Actor::named("test")).await
     };
     let refused = cancel("due").await;
     assert!(

@@ -63,7 +63,7 @@ async fn change(
     let changing = ChangingDefaultKeys {
         change,
         master_key: master_key.map(str::to_string),
-        actor: Actor("ann\n商户".into()),
+        actor: Actor::named("ann\n商户"),
         at_ms: START_MS + at_ms,
     };
     store.change(&changing).await.expect("answered")
@@ -286,7 +286,7 @@ async fn a_key_that_cannot_be_read_stays_as_it_is_until_it_is_removed() {
     let first = ChangingDefaultKeys {
         change: DefaultKeyChange::First(key("c")),
         master_key: Some("one".to_string()),
-        actor: Actor("ann".into()),
+        actor: Actor::named("ann"),
         at_ms: START_MS,
     };
     assert!(store.change(&first).await.is_err());

@@ -142,7 +142,7 @@ impl World {
         judge: &Server,
         registration: Registered,
     ) {
-        let actor = Actor("test".into());
+        let actor = Actor::named("test");
         let register = async |delay_ms| {
             let asked = self.registration(id, registration, delay_ms);
             let registered = judge.service.register(asked, actor.clone()).await;
@@ -191,7 +191,7 @@ impl World {
         let registering = Registering {
             notification: notification.into(),
             progress,
-            actor: Actor("dead".into()),
+            actor: Actor::named("dead"),
         };
         judge.journal.register(&[registering]).await.expect("kept");
     }
@@ -214,7 +214,7 @@ impl World {
             lease,
             fence: found.fence,
             change,
-            actor: Actor("dead".into()),
+            actor: Actor::named("dead"),
             reason: String::new(),
             at_ms: self.now_ms(),
         };
@@ -250,7 +250,7 @@ pub async fn perform(
     registration: Registered,
 ) -> Answer {
     let key = key(id);
-    let actor = Actor("test".into());
+    let actor = Actor::named("test");
     let register = async || {
         let asked = world.registration(id, registration, 0);
         server.service.register(asked, actor.clone()).await

@@ -111,6 +111,8 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::ApiKeys
         | JournalCall::AddApiKey
         | JournalCall::RevokeApiKey
+        | JournalCall::KeepAct
+        | JournalCall::AuditLog
         | JournalCall::AddJob
         | JournalCall::JobObstacle
         | JournalCall::Job

@@ -25,7 +25,7 @@ async fn add(journal: &dyn Journal, record: ApiKeyRecord) -> ApiKeyAdded {
     let adding = AddingApiKey {
         record,
         operator: OperatorKey::Needed,
-        actor: Actor("ann".into()),
+        actor: Actor::named("ann"),
     };
     journal.add_api_key(&adding).await.expect("answered")
 }
@@ -34,7 +34,7 @@ async fn revoke(journal: &dyn Journal, name: &str) -> ApiKeyRevoked {
     let revoking = RevokingApiKey {
         name: name.to_string(),
         operator: OperatorKey::Needed,
-        actor: Actor("ann".into()),
+        actor: Actor::named("ann"),
         at_ms: 9,
     };
     journal.revoke_api_key(&revoking).await.expect("answered")

@@ -25,7 +25,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         keys: None,
         sealed_with: None,
         expected: ExpectedVersion::Any,
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: START_MS,
     }
 }
@@ -37,7 +37,7 @@ async fn set(journal: &dyn Journal, setting: SettingEndpoint) -> EndpointSet {
 async fn remove(journal: &dyn Journal, of: &str) -> bool {
     let removing = RemovingEndpoint {
         name: name(of),
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms: START_MS + 9,
     };
     journal.remove_endpoint(&removing).await.expect("removed")

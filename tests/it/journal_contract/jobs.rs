@@ -15,7 +15,7 @@ use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::{Start, Target};
 use ringback::domain::state::State;
 use ringback::journal::{
-    ChangeResult, Cursor, JobAdded, JobEnd, JobOrdered, JobStep, JobStepped, Journal, Prune,
+    Actor, ChangeResult, Cursor, JobAdded, JobEnd, JobOrdered, JobStep, JobStepped, Journal, Prune,
     Pruned, TakenJob,
 };
 
@@ -69,6 +69,10 @@ fn step(taken: &TakenJob, changes: Vec<&str>) -> JobStep {
         at_ms: NOW_MS,
         lease_ms: LEASE_MS,
     }
+}
+
+fn anna() -> Actor {
+    Actor::named("anna")
 }
 
 async fn take(journal: &dyn Journal) -> TakenJob {
@@ -156,7 +160,7 @@ pub async fn a_lane_has_one_job_at_a_time_and_all_have_a_bound(store: &dyn Store
     let full = journal.add_job(&after_outage(2_000)).await;
     assert_eq!(full.expect("answered"), JobAdded::Full);
     assert_eq!(obstacle(&second).await, Some(other));
-    let stopped = journal.order_job(&id(1), JobOrder::Stop, NOW_MS).await;
+    let stopped = journal.order_job(&id(1), JobOrder::Stop, &anna(), NOW_MS).await;
     assert!(matches!(stopped, Ok(JobOrdered::Done(_))), "{stopped:?}");
     let added = journal.add_job(&second).await;
     assert_eq!(added.expect("kept"), JobAdded::Added);
@@ -168,7 +172,7 @@ pub async fn an_order_changes_a_job_until_it_has_ended(store: &dyn Store) {
         .add_job(&job(1, "https://a.example"))
         .await
         .expect("kept");
-    let order = async |order, at_ms| journal.order_job(&id(1), order, at_ms).await.expect("done");
+    let order = async |order, at_ms| journal.order_job(&id(1), order, &anna(), at_ms).await.expect("done");
     let state = |ordered: &JobOrdered| match ordered {
         JobOrdered::Done(job) | JobOrdered::Refused(job) => (job.state, job.ended_ms),
         JobOrdered::Missing => panic!("it is there"),
@@ -189,7 +193,7 @@ pub async fn an_order_changes_a_job_until_it_has_ended(store: &dyn Store) {
         assert!(matches!(ordered, JobOrdered::Refused(_)), "{ordered:?}");
         assert_eq!(state(&ordered), (JobState::Stopped, Some(5)));
     }
-    let missing = journal.order_job(&id(7), JobOrder::Stop, 5).await;
+    let missing = journal.order_job(&id(7), JobOrder::Stop, &anna(), 5).await;
     assert_eq!(missing.expect("answered"), JobOrdered::Missing);
 }
 
@@ -214,7 +218,7 @@ pub async fn one_server_has_a_job_at_a_time(store: &dyn Store) {
     assert!(third.fence > second.fence, "{third:?}");
     let late = journal.step_job(&step(&second, vec![])).await;
     assert_eq!(late.expect("answered"), JobStepped::JobLost);
-    let paused = journal.order_job(&id(1), JobOrder::Pause, 5).await;
+    let paused = journal.order_job(&id(1), JobOrder::Pause, &anna(), 5).await;
     assert!(matches!(paused, Ok(JobOrdered::Done(_))), "{paused:?}");
     assert!(!keep(third.fence, LEASE_MS).await, "it is paused");
     let late = journal.step_job(&step(&third, vec![])).await;

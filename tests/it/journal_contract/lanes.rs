@@ -27,7 +27,7 @@ fn order(name: &str, setting: LaneSetting, at_ms: i64) -> LaneOrder {
     LaneOrder {
         lane: lane(name),
         setting,
-        actor: Actor("anna".into()),
+        actor: Actor::named("anna"),
         reason: "moving".into(),
         at_ms,
     }

@@ -98,7 +98,7 @@ pub async fn a_note_stands_in_the_history(store: &dyn Store) {
     let note = |key: Key| Noting {
         key,
         kind: "restored",
-        actor: Actor("reconcile".into()),
+        actor: Actor::named("reconcile"),
         detail: "the schedule had lost it".to_string(),
         at_ms: START_MS + 3,
     };
@@ -120,7 +120,7 @@ pub async fn a_rebuild_stands_in_the_history_of_what_was_pending(store: &dyn Sto
     let (pending, _) = with_one(&*journal, "pending", START_MS).await;
     let rebuild = Rebuild {
         at_ms: START_MS + DAY_MS,
-        actor: Actor("rebuild".into()),
+        actor: Actor::named("rebuild"),
         reason: "Redis was empty".to_string(),
     };
     journal.rebuilding(&rebuild).await.expect("kept");

@@ -20,7 +20,7 @@ use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    ChangeResult, Changing, Cursor, JobStep, JobStepped, Journal, RegisterResult, Registering,
+    Actor, ChangeResult, Changing, Cursor, JobStep, JobStepped, Journal, RegisterResult, Registering,
     StoredEndpoint, Transition,
 };
 use ringback::maintenance::audit::balanced;
@@ -132,7 +132,7 @@ async fn leave_a_job(journal: &dyn Journal) {
     let stepped = journal.step_job(&step).await.expect("kept");
     assert!(matches!(stepped, JobStepped::Kept(_)), "{stepped:?}");
     let paused = journal
-        .order_job(&job_id(), JobOrder::Pause, LATER_MS)
+        .order_job(&job_id(), JobOrder::Pause, &anna(), LATER_MS)
         .await;
     paused.expect("paused");
 }
@@ -227,13 +227,17 @@ async fn check_orders(journal: &dyn Journal) {
     assert_eq!(examined.faulty, 0, "{examined:?}");
 }
 
+fn anna() -> Actor {
+    Actor::named("anna")
+}
+
 /// The job goes on where it stood.
 async fn check_job(journal: &dyn Journal, expected: &BulkJob) {
     let found = journal.job(&job_id()).await.expect("read");
     assert_eq!(found.as_ref(), Some(expected));
     assert_eq!(journal.take_job(LEASE_MS).await.expect("asked"), None);
     let resumed = journal
-        .order_job(&job_id(), JobOrder::Resume, LATER_MS)
+        .order_job(&job_id(), JobOrder::Resume, &anna(), LATER_MS)
         .await;
     resumed.expect("resumed");
     let taken = journal.take_job(LEASE_MS).await.expect("asked");

@@ -33,7 +33,7 @@ pub async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
         keys: None,
         sealed_with: None,
         expected: ExpectedVersion::Any,
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms,
     };
     journal.set_endpoint(&setting).await.expect("set")
@@ -42,7 +42,7 @@ pub async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
 async fn remove(journal: &dyn Journal, at_ms: i64) {
     let removing = RemovingEndpoint {
         name: shop(),
-        actor: Actor("ops".into()),
+        actor: Actor::named("ops"),
         at_ms,
     };
     assert!(journal.remove_endpoint(&removing).await.expect("removed"));

@@ -180,7 +180,7 @@ async fn a_search_reads_little_more_than_it_finds_whatever_the_planner_believes(
     let sought = Registering {
         notification: Arc::new(notification),
         progress,
-        actor: Actor("orders".into()),
+        actor: Actor::named("orders"),
     };
     keep(&*journal, sought).await;
     rows_read(&store, journal).await;

@@ -39,7 +39,7 @@ fn resealer() -> Resealer {
 }
 
 fn actor() -> Actor {
-    Actor("ops".into())
+    Actor::named("ops")
 }
 
 /// A signing key of an endpoint, sealed with this keyring.

@@ -58,7 +58,7 @@ pub fn registering_at(registration: Registration, now_ms: i64) -> Registering {
     Registering {
         notification: Arc::new(notification),
         progress,
-        actor: Actor("orders".into()),
+        actor: Actor::named("orders"),
     }
 }
 
@@ -152,7 +152,7 @@ pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
         lease: LeaseToken::granted(place(key), expiry),
         fence: 0,
         change,
-        actor: Actor("support".into()),
+        actor: Actor::named("support"),
         reason: format!("asked to {change}"),
         at_ms,
     }

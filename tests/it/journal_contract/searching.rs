@@ -45,7 +45,7 @@ fn with_webhook_id(id: &str, webhook_id: WebhookId, registered_ms: i64) -> Regis
     Registering {
         notification: Arc::new(notification),
         progress,
-        actor: Actor("orders".into()),
+        actor: Actor::named("orders"),
     }
 }
 

@@ -78,7 +78,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
             keys: None,
             sealed_with: None,
             expected: ExpectedVersion::Any,
-            actor: Actor("ops".into()),
+            actor: Actor::named("ops"),
             at_ms: 1_000,
         };
         store.set(&setting).await.expect("set");
@@ -104,10 +104,10 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         job
     };
 
-    let taking = job("a", JobKind::LaneRetry);
+    let (taking, anna) = (job("a", JobKind::LaneRetry), Actor::named("anna"));
     journal.add_job(&taking).await.expect("kept");
     (journal
-        .order_job(&taking.id, JobOrder::Pause, 1_000_000)
+        .order_job(&taking.id, JobOrder::Pause, &anna, 1_000_000)
         .await)
         .expect("paused");
     for _ in 0..2 {
@@ -124,7 +124,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         .expect("nothing failed");
     assert_eq!(counted(), 1, "another outage goes on");
     (journal
-        .order_job(&taking.id, JobOrder::Stop, 1_000_000)
+        .order_job(&taking.id, JobOrder::Stop, &anna, 1_000_000)
         .await)
         .expect("stopped");
     service

@@ -258,7 +258,7 @@ impl<'a> JobRun<'a> {
 
 /// Who asks for everything here.
 pub fn actor() -> Actor {
-    Actor("test".into())
+    Actor::named("test")
 }
 
 /// The lane of all notifications here.
