@@ -6,6 +6,7 @@ mod after_outage;
 mod answers;
 mod api_keys;
 mod asking;
+mod audit_log;
 mod away;
 mod away_postgres;
 mod clocks;
