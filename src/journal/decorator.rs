@@ -1,8 +1,8 @@
 //! A journal around another one: it sees every call and its reply, and passes on what it does not change.
 //!
-//! The list of calls is here once. A type that watches, times or delays them implements
-//! [`JournalDecorator`].
+//! Every call is passed on here, once. A type that watches, times or delays them implements [`JournalDecorator`].
 
+pub use super::journal_call::JournalCall;
 use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter, AuditPage, BodyReading, ChangeResult,
     Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged, EndpointRow, EndpointSet, Examined,
@@ -22,63 +22,6 @@ use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::future::Future;
-
-/// A call to a journal, by the name of its method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "each is documented where it is a method of a part of `Journal`"
-)]
-pub enum JournalCall {
-    Register,
-    Record,
-    Fence,
-    Change,
-    ChangeLane,
-    SetAside,
-    AllSetAside,
-    Find,
-    Snapshots,
-    Transitions,
-    Pending,
-    PendingPage,
-    Payload,
-    Bodies,
-    List,
-    SetEndpoint,
-    RemoveEndpoint,
-    Endpoint,
-    EndpointsAfter,
-    DefaultKeys,
-    ChangeDefaultKeys,
-    ApiKeys,
-    AddApiKey,
-    RevokeApiKey,
-    KeepAct,
-    AuditLog,
-    AddJob,
-    JobObstacle,
-    Job,
-    Jobs,
-    OrderJob,
-    TakeJob,
-    KeepJob,
-    RetakeJob,
-    StepJob,
-    JobPage,
-    JobMatches,
-    Changes,
-    LaneChanges,
-    Note,
-    Rebuilding,
-    Prune,
-    Duty,
-    Recall,
-    Remember,
-    Counts,
-    Examine,
-    Check,
-}
 
 /// A journal around another one. Everything that implements this is a [`Journal`].
 pub trait JournalDecorator: Send + Sync + 'static {

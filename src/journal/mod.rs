@@ -47,6 +47,7 @@ mod error;
 mod examination;
 mod history;
 mod jobs;
+mod journal_call;
 mod lane_order;
 mod lane_rows;
 mod list;
