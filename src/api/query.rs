@@ -18,10 +18,10 @@ use crate::domain::state::{Cause, State};
 use crate::domain::timestamp;
 use crate::journal::Filter;
 use crate::service::{JobListRequest, LaneListRequest, ListRequest};
+pub use audit_log::audit_request;
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
-pub use audit_log::audit_request;
 use search::{parse_id, parse_id_prefix, parse_url_part, parse_webhook_id};
 
 /// Maximum number of items on a page.

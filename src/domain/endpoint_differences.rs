@@ -24,8 +24,7 @@ impl EndpointDifferences {
     #[must_use]
     pub fn between(before: &Endpoint, after: &Endpoint, now_ms: i64) -> Self {
         let only_in = |some: &EndpointKeys, others: &EndpointKeys| {
-            let is_there =
-                |key: &EndpointKey| others.list().iter().any(|other| other.id == key.id);
+            let is_there = |key: &EndpointKey| others.list().iter().any(|other| other.id == key.id);
             let only = some.list().iter().filter(|key| !is_there(key));
             only.cloned().collect::<Vec<_>>()
         };
@@ -68,14 +67,16 @@ fn settings(before: &EndpointSettings, after: &EndpointSettings) -> Vec<&'static
         let identity = tls.as_ref().and_then(EndpointTls::identity).cloned();
         identity.map(|identity| (identity.certificate, identity.sealed_key))
     };
-    let (before_identity, after_identity) =
-        (identity(tls).unzip(), identity(&after.tls).unzip());
+    let (before_identity, after_identity) = (identity(tls).unzip(), identity(&after.tls).unzip());
     let compared = [
         ("url", *url != after.url),
         ("ladder", *ladder != after.ladder),
         ("ack", *ack != after.ack),
         ("timeout", *timeout_ms != after.timeout_ms),
-        ("concurrency", limits.concurrency != after.limits.concurrency),
+        (
+            "concurrency",
+            limits.concurrency != after.limits.concurrency,
+        ),
         ("rate", limits.rate != after.limits.rate),
         ("retry_after", *retry_after != after.retry_after),
         ("gone", *gone != after.gone),

@@ -92,7 +92,9 @@ impl Permission {
             Self::Inspect => "read endpoints, lanes and jobs",
             Self::Resend => "send notifications again",
             Self::Jobs => "run jobs, hold or release lanes",
-            Self::Operate => "change endpoints or keys, discard dead letters, or read API keys or the audit log",
+            Self::Operate => {
+                "change endpoints or keys, discard dead letters, or read API keys or the audit log"
+            }
         }
     }
 }

@@ -4,12 +4,13 @@
 
 pub use super::journal_call::JournalCall;
 use super::{
-    Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter, AuditPage, BodyReading, ChangeResult,
-    Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged, EndpointRow, EndpointSet, Examined,
-    Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalApiKeys, JournalAuditLog,
-    JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
-    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending, PersonAct,
-    Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
+    Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
+    AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
+    DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
+    JobStep, JobStepped, Journal, JournalApiKeys, JournalAuditLog, JournalCounts,
+    JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs, JournalMaintenance,
+    JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending, PersonAct, Prune,
+    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
     RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
     Transition,
 };

@@ -243,7 +243,8 @@ fn described(differing: &EndpointDifferences, act: Act) -> String {
     let removed = [&*differing.removed_keys, &*differing.forgotten_keys].concat();
     let parts = [
         list("changed:", changed).filter(|_| act == Act::ChangeEndpoint),
-        (!differing.added_keys.is_empty()).then(|| format!("added: {}", ids(&differing.added_keys))),
+        (!differing.added_keys.is_empty())
+            .then(|| format!("added: {}", ids(&differing.added_keys))),
         // Those that had ended go by themselves when another key is added.
         (!removed.is_empty() && act != Act::AddEndpointKey)
             .then(|| format!("removed: {}", ids(&removed))),

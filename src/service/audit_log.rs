@@ -25,7 +25,8 @@ impl Service {
         &self,
         request: &AuditRequest,
     ) -> Result<(Vec<AuditEntry>, Option<String>), ServiceError> {
-        let no_journal = ServiceError::NoJournal("list what people did, because a journal keeps it");
+        let no_journal =
+            ServiceError::NoJournal("list what people did, because a journal keeps it");
         let journal = self.journal().ok_or(no_journal)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
         let reading = journal.audit_log(&request.filter, cursor, request.limit);

@@ -11,8 +11,8 @@ use crate::domain::signing_key::SigningKey;
 use crate::domain::state::State;
 use crate::endpoints::store::{EndpointRemoved, EndpointStore, EndpointStoreError};
 use crate::journal::{
-    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, PersonAct, RemovingEndpoint,
-    SealedKeys, SettingEndpoint,
+    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, PersonAct,
+    RemovingEndpoint, SealedKeys, SettingEndpoint,
 };
 use crate::schedule::ScheduleError;
 use crate::settings_sync::bring_settings;

@@ -32,12 +32,12 @@ fn only_a_change_of_who_holds_a_lane_is_an_act() {
     check(LaneSetting::Hold(held.clone()), None, Some(Act::HoldLane));
     check(LaneSetting::Hold(held.clone()), held.clone(), None);
     let other = Some(hold("still down"));
+    check(LaneSetting::Hold(other), held.clone(), Some(Act::HoldLane));
     check(
-        LaneSetting::Hold(other),
+        LaneSetting::Hold(None),
         held.clone(),
-        Some(Act::HoldLane),
+        Some(Act::ReleaseLane),
     );
-    check(LaneSetting::Hold(None), held.clone(), Some(Act::ReleaseLane));
     check(LaneSetting::Hold(None), None, None);
     check(LaneSetting::Limits(LaneLimits::default()), held, None);
 }

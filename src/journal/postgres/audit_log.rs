@@ -8,9 +8,7 @@ use super::statements::storable;
 use crate::journal::audit_log::{AuditRange, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
-use crate::journal::{
-    AuditFilter, AuditPage, Cursor, JournalAuditLog, JournalError, PersonAct,
-};
+use crate::journal::{AuditFilter, AuditPage, Cursor, JournalAuditLog, JournalError, PersonAct};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;

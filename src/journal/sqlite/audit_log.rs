@@ -5,9 +5,7 @@ use super::error::SqliteFailure;
 use crate::journal::audit_log::{AuditRange, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
-use crate::journal::{
-    AuditFilter, AuditPage, Cursor, JournalAuditLog, JournalError, PersonAct,
-};
+use crate::journal::{AuditFilter, AuditPage, Cursor, JournalAuditLog, JournalError, PersonAct};
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
 
@@ -152,12 +150,7 @@ mod tests {
             let name = if number % 30 == 0 { "rare" } else { "other" };
             let subject = ActSubject::ApiKey(number.to_string());
             // Several have the same instant.
-            let act = PersonAct::of(
-                Act::RevokeApiKey,
-                subject,
-                &Actor::named(name),
-                number / 7,
-            );
+            let act = PersonAct::of(Act::RevokeApiKey, subject, &Actor::named(name), number / 7);
             journal.keep_act(&act).await.expect("kept");
         }
         let filter = AuditFilter {

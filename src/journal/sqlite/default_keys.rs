@@ -9,7 +9,8 @@ use crate::domain::default_keys::DefaultKeys;
 use crate::journal::default_keys::{DefaultKeysDecision, decide, newest};
 use crate::journal::rows::Fields;
 use crate::journal::{
-    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError, PersonAct,
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError,
+    PersonAct,
 };
 use async_trait::async_trait;
 use sqlx::SqliteConnection;

@@ -14,8 +14,8 @@ use crate::journal::endpoints::{
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, PersonAct, RemovingEndpoint,
-    SettingEndpoint, StoredEndpoint, UnreadableRow,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, PersonAct,
+    RemovingEndpoint, SettingEndpoint, StoredEndpoint, UnreadableRow,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};

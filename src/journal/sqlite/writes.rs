@@ -22,8 +22,8 @@ use crate::journal::ordering;
 use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PersonAct, Recorded, Recording,
-    RegisterResult, Registering, SettingAside,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PersonAct, Recorded,
+    Recording, RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
 use sqlx::SqliteConnection;

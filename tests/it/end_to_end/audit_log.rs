@@ -75,7 +75,8 @@ async fn what_people_do_is_listed_with_who_and_why(stores: Stores) {
         register_later(&shop, id, &merchant).await;
     }
     let secret = json!([{ "secret": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" }]);
-    let endpoint = json!({ "url": merchant.url("/e"), "headers": { "x-token": "hush" }, "keys": secret });
+    let endpoint =
+        json!({ "url": merchant.url("/e"), "headers": { "x-token": "hush" }, "keys": secret });
     let down = Some(json!({ "reason": "they are down" }));
     let back = Some(json!({ "reason": "they are back" }));
     let one = "/v1/notifications/t/1";
@@ -83,21 +84,63 @@ async fn what_people_do_is_listed_with_who_and_why(stores: Stores) {
     let (shop_1, test) = ("/v1/endpoints/shop-1", "/v1/endpoints/shop-1/test");
     let moved = Some(json!({ "delay": "2h" }));
     for (api, person, method, path, body, expected) in [
-        (&desk, Some("li.lei"), Method::POST, &*hold, down.clone(), 200),
+        (
+            &desk,
+            Some("li.lei"),
+            Method::POST,
+            &*hold,
+            down.clone(),
+            200,
+        ),
         (&desk, Some("li.lei"), Method::POST, &hold, down, 200),
         (&desk, None, Method::GET, &payload, None, 200),
         (&shop, None, Method::GET, &payload, None, 200),
         (&desk, None, Method::PATCH, one, moved, 200),
-        (&shop, None, Method::DELETE, "/v1/notifications/t/2", None, 200),
+        (
+            &shop,
+            None,
+            Method::DELETE,
+            "/v1/notifications/t/2",
+            None,
+            200,
+        ),
         (&desk, Some("han"), Method::DELETE, one, None, 200),
         (&desk, Some("han"), Method::DELETE, one, None, 200),
-        (&desk, None, Method::DELETE, "/v1/dead-letters/t/1", None, 403),
-        (&desk, None, Method::GET, "/v1/notifications/t/none/payload", None, 404),
+        (
+            &desk,
+            None,
+            Method::DELETE,
+            "/v1/dead-letters/t/1",
+            None,
+            403,
+        ),
+        (
+            &desk,
+            None,
+            Method::GET,
+            "/v1/notifications/t/none/payload",
+            None,
+            404,
+        ),
         (&desk, None, Method::POST, &release, back.clone(), 202),
         (&desk, None, Method::POST, &retry, back, 202),
-        (&admin, None, Method::PUT, shop_1, Some(endpoint.clone()), 201),
+        (
+            &admin,
+            None,
+            Method::PUT,
+            shop_1,
+            Some(endpoint.clone()),
+            201,
+        ),
         (&admin, None, Method::PUT, shop_1, Some(endpoint), 200),
-        (&admin, None, Method::PATCH, shop_1, Some(json!({ "http": "1.1", "timeout": "5s" })), 200),
+        (
+            &admin,
+            None,
+            Method::PATCH,
+            shop_1,
+            Some(json!({ "http": "1.1", "timeout": "5s" })),
+            200,
+        ),
         (&admin, None, Method::POST, test, None, 200),
         (&admin, None, Method::DELETE, "/v1/keys/shop", None, 204),
         (&admin, None, Method::DELETE, "/v1/keys/shop", None, 404),
@@ -144,14 +187,20 @@ async fn only_operators_read_the_audit_log(stores: Stores) {
         let api = make(&admin, name, role).await;
         let (status, problem) = get(&api, AUDIT_LOG).await;
         let kind = &problem["type"];
-        assert_eq!((status, kind), (403, &json!("urn:ringback:problem:forbidden")));
+        assert_eq!(
+            (status, kind),
+            (403, &json!("urn:ringback:problem:forbidden"))
+        );
     }
     for (api, detail) in [
         (Api::at(server.url().to_string()), "send an API key"),
         (server.with_key("rbk_00"), "is no API key of this server"),
     ] {
         let (status, problem) = get(&api, AUDIT_LOG).await;
-        assert_eq!((status, &problem["title"]), (401, &json!("No valid API key")));
+        assert_eq!(
+            (status, &problem["title"]),
+            (401, &json!("No valid API key"))
+        );
         let found = problem["detail"].as_str().unwrap_or_default();
         assert!(found.contains(detail), "{problem}");
     }
@@ -185,8 +234,17 @@ async fn the_audit_log_is_listed_in_pages_and_by_actor_and_time(stores: Stores) 
     assert_eq!(names(&page), ["b", "a"]);
     let cursor = page["next_cursor"].as_str().expect("a cursor");
     let page = listed(&admin, &format!("?limit=2&cursor={cursor}")).await;
-    assert_eq!((names(&page), &page["next_cursor"]), (vec!["admin".to_string()], &Value::Null));
-    for wrong in ["act=x", "limit=0", "from=yesterday", "cursor=x", "actor=a&actor=b"] {
+    assert_eq!(
+        (names(&page), &page["next_cursor"]),
+        (vec!["admin".to_string()], &Value::Null)
+    );
+    for wrong in [
+        "act=x",
+        "limit=0",
+        "from=yesterday",
+        "cursor=x",
+        "actor=a&actor=b",
+    ] {
         let (status, problem) = get(&admin, &format!("{AUDIT_LOG}?{wrong}")).await;
         assert_eq!(status, 400, "{wrong}: {problem}");
     }
@@ -232,7 +290,10 @@ async fn what_cannot_be_kept_is_refused(stores: Stores) {
         within("the act to be done", asking).await;
     }
     // The first call is that of the second request.
-    assert_eq!(merchant.call().await.header("Ringback-Topic"), "ringback.test");
+    assert_eq!(
+        merchant.call().await.header("Ringback-Topic"),
+        "ringback.test"
+    );
     assert!(merchant.arrived().is_none());
     let expected = [
         "api endpoint.create shop-1 (-)",
@@ -270,7 +331,10 @@ async fn without_a_journal_there_is_no_audit_log() {
     let server = Server::start(Stores::RedisOnly).await;
     let (status, problem) = get(&server, AUDIT_LOG).await;
     let kind = &problem["type"];
-    assert_eq!((status, kind), (501, &json!("urn:ringback:problem:no-journal")));
+    assert_eq!(
+        (status, kind),
+        (501, &json!("urn:ringback:problem:no-journal"))
+    );
     // What would be kept is done all the same.
     register_later(&server, "1", &merchant).await;
     assert_eq!(get(&server, "/v1/notifications/t/1/payload").await.0, 200);
@@ -285,7 +349,11 @@ async fn the_command_lists_what_people_did() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let ringback = |words: &[&str]| {
         let words = [words, &["--server", server.url()]].concat();
-        run(dir.path(), &words, &[("RINGBACK_API_KEY", key), ("USER", "li.lei")])
+        run(
+            dir.path(),
+            &words,
+            &[("RINGBACK_API_KEY", key), ("USER", "li.lei")],
+        )
     };
     let held = ringback(&["lane", "hold", "endpoint:a", "--reason", "moving"]);
     assert_eq!(held.status, 0, "{}", held.stderr);

@@ -218,8 +218,10 @@ pub async fn a_job_and_each_order_to_it_are_one_act(store: &dyn Store) {
         let ordered = journal.order_job(&first.id, order, &anna(), START_MS).await;
         ordered.expect("answered");
     }
-    let missing = journal.order_job(&second.id, JobOrder::Stop, &anna(), START_MS);
-    assert_eq!(missing.await.expect("answered"), JobOrdered::Missing);
+    let missing = journal
+        .order_job(&second.id, JobOrder::Stop, &anna(), START_MS)
+        .await;
+    assert_eq!(missing.expect("answered"), JobOrdered::Missing);
     let expected = ["job.pause 1: ", "job.resume 1: ", "job.stop 1: "];
     assert_eq!(since(&*journal, 1).await, expected);
 }
@@ -252,7 +254,8 @@ fn setting(settings: &str, keys: Option<Vec<EndpointKey>>) -> SettingEndpoint {
 
 pub async fn each_change_of_an_endpoint_is_one_act(store: &dyn Store) {
     const PLAIN: &str = r#"{"url":"https://a.example/secret-path"}"#;
-    const OTHER: &str = r#"{"url":"https://b.example/","rate":5000,"headers":[["x-token","secret-value"]]}"#;
+    const OTHER: &str =
+        r#"{"url":"https://b.example/","rate":5000,"headers":[["x-token","secret-value"]]}"#;
     let journal = store.open().await;
     let first = || endpoint_key("k1", None);
     let ending = || endpoint_key("k1", Some(START_MS + 9));
@@ -393,7 +396,11 @@ pub async fn each_change_of_the_api_keys_is_one_act(store: &dyn Store) {
             ApiKeyAdded::Added,
             Some("admin: role operator"),
         ),
-        (record("admin", Role::Operator, "2"), ApiKeyAdded::Added, None),
+        (
+            record("admin", Role::Operator, "2"),
+            ApiKeyAdded::Added,
+            None,
+        ),
         (
             record("admin", Role::Operator, "3"),
             ApiKeyAdded::NameTaken,
@@ -469,13 +476,19 @@ pub async fn a_rebuild_and_a_change_of_the_master_key_are_acts(store: &dyn Store
     journal.close().await;
     drop(journal);
     // There is nothing to encrypt, so nothing is done.
-    store.reseal(&mut NothingSealed, START_MS).await.expect("answered");
+    store
+        .reseal(&mut NothingSealed, START_MS)
+        .await
+        .expect("answered");
     let journal = store.open().await;
     let sealed = setting(r#"{"url":"https://a.example/"}"#, Some(vec![]));
     journal.set_endpoint(&sealed).await.expect("set");
     journal.close().await;
     drop(journal);
-    store.reseal(&mut NothingSealed, START_MS + 1).await.expect("done");
+    store
+        .reseal(&mut NothingSealed, START_MS + 1)
+        .await
+        .expect("done");
     let journal = store.open().await;
     let expected = ["endpoint.create shop: ", "master_key.change : "];
     assert_eq!(since(&*journal, 1).await, expected);

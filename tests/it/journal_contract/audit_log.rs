@@ -15,7 +15,9 @@ use ringback::journal::{
 
 /// All entries, newest first.
 pub async fn entries(journal: &dyn Journal) -> Vec<AuditEntry> {
-    let page = journal.audit_log(&AuditFilter::default(), None, 1_000).await;
+    let page = journal
+        .audit_log(&AuditFilter::default(), None, 1_000)
+        .await;
     let page = page.expect("read");
     assert_eq!(page.next, None);
     page.items
@@ -61,7 +63,10 @@ pub async fn an_act_is_kept_as_it_was_given(store: &dyn Store) {
     let mut found = entries(&*journal).await;
     let reason = std::mem::take(&mut found[0].reason);
     // PostgreSQL stores no NUL.
-    assert!(["a\0b\n'商户'", "a\\0b\n'商户'"].contains(&&*reason), "{reason}");
+    assert!(
+        ["a\0b\n'商户'", "a\\0b\n'商户'"].contains(&&*reason),
+        "{reason}"
+    );
     let expected = AuditEntry {
         id: found[0].id,
         at_ms: START_MS,

@@ -160,7 +160,9 @@ pub async fn a_lane_has_one_job_at_a_time_and_all_have_a_bound(store: &dyn Store
     let full = journal.add_job(&after_outage(2_000)).await;
     assert_eq!(full.expect("answered"), JobAdded::Full);
     assert_eq!(obstacle(&second).await, Some(other));
-    let stopped = journal.order_job(&id(1), JobOrder::Stop, &anna(), NOW_MS).await;
+    let stopped = journal
+        .order_job(&id(1), JobOrder::Stop, &anna(), NOW_MS)
+        .await;
     assert!(matches!(stopped, Ok(JobOrdered::Done(_))), "{stopped:?}");
     let added = journal.add_job(&second).await;
     assert_eq!(added.expect("kept"), JobAdded::Added);
@@ -172,7 +174,12 @@ pub async fn an_order_changes_a_job_until_it_has_ended(store: &dyn Store) {
         .add_job(&job(1, "https://a.example"))
         .await
         .expect("kept");
-    let order = async |order, at_ms| journal.order_job(&id(1), order, &anna(), at_ms).await.expect("done");
+    let order = async |order, at_ms| {
+        journal
+            .order_job(&id(1), order, &anna(), at_ms)
+            .await
+            .expect("done")
+    };
     let state = |ordered: &JobOrdered| match ordered {
         JobOrdered::Done(job) | JobOrdered::Refused(job) => (job.state, job.ended_ms),
         JobOrdered::Missing => panic!("it is there"),

@@ -20,8 +20,8 @@ use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    Actor, ChangeResult, Changing, Cursor, JobStep, JobStepped, Journal, RegisterResult, Registering,
-    StoredEndpoint, Transition,
+    Actor, ChangeResult, Changing, Cursor, JobStep, JobStepped, Journal, RegisterResult,
+    Registering, StoredEndpoint, Transition,
 };
 use ringback::maintenance::audit::balanced;
 
