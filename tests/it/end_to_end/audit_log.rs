@@ -11,9 +11,11 @@ use crate::support::ringback::{Api, Server, Stores, registration};
 use crate::support::within;
 use reqwest::Method;
 use ringback::config::{JournalConfig, ServeConfig};
+use ringback::domain::master_key::MasterKey;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
+use zeroize::Zeroizing;
 
 const AUDIT_LOG: &str = "/v1/audit-log";
 
@@ -62,7 +64,8 @@ async fn register_later(api: &Api, id: &str, merchant: &Merchant) {
 
 async fn what_people_do_is_listed_with_who_and_why(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let server = Server::start(stores).await;
+    let master_key = MasterKey::from_random(Zeroizing::new([7; 32]));
+    let server = Server::start_as(stores, |config| config.master_key = Some(master_key)).await;
     let admin = make(&server, "admin", "operator").await;
     let desk = make(&admin, "desk", "support").await;
     let shop = make(&admin, "shop", "producer").await;
