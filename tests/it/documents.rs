@@ -7,6 +7,7 @@ mod links;
 use ringback::config::settings::ALL;
 use ringback::config::{Flags, ServeConfig};
 use ringback::domain::ack;
+use ringback::domain::act::Act;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::duration;
 use ringback::domain::ladder;
@@ -357,6 +358,19 @@ fn the_reasons_that_support_staff_read_about_are_those_of_the_program() {
         }
     }
     assert!(found > 50, "{found} parts");
+}
+
+#[test]
+fn every_act_of_the_audit_log_is_explained() {
+    let document = read("docs/access.md");
+    for act in Act::ALL {
+        let (subject, verb) = act.as_str().split_once('.').expect("two parts");
+        let is_explained = document.lines().any(|line| {
+            let is_row = line.starts_with(&format!("| `{subject}."));
+            is_row && (line.contains(&format!(".{verb}`")) || line.contains(&format!("`{verb}`")))
+        });
+        assert!(is_explained, "docs/access.md does not explain {act}");
+    }
 }
 
 #[test]
