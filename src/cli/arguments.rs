@@ -1,25 +1,25 @@
 //! Help texts, and the error message for a wrong command line.
 
+use super::exit_status::ExitStatus;
 use super::terminal;
 use clap::error::ErrorKind;
 use std::io::Write as _;
-use std::process::ExitCode;
 
 /// Prints the help or the version if the user requested it. Otherwise prints the error in one line.
-pub fn explain(error: &clap::Error) -> ExitCode {
+pub fn explain(error: &clap::Error) -> ExitStatus {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // If the reader of standard output has ended, the help is not needed.
             let _ = write!(std::io::stdout(), "{error}");
-            ExitCode::SUCCESS
+            ExitStatus::Done
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = write!(std::io::stderr(), "{error}");
-            ExitCode::from(2)
+            ExitStatus::Usage
         }
         _ => {
             terminal::complain(&one_line(&error.to_string()));
-            ExitCode::from(2)
+            ExitStatus::Usage
         }
     }
 }

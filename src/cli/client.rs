@@ -3,14 +3,13 @@
 //! A command sends one request. An error is printed in a few lines.
 
 use super::CommandFailure;
-use super::terminal::clean;
+use super::refusal::Refusal;
 use crate::domain::key::Key;
 use crate::journal::Actor;
 use crate::tls_roots;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use reqwest::{Method, Response, StatusCode, header};
-use serde::Deserialize;
+use reqwest::{Method, Response, header};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +32,7 @@ pub struct ServerArguments {
     /// The server's API key [env: RINGBACK_API_KEY]
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
-    /// Print the server's answer as JSON
+    /// Print the answer as JSON, also one that says why it was not done
     #[arg(long)]
     pub json: bool,
 }
@@ -44,24 +43,6 @@ pub struct Client {
     server: Url,
     api_key: Option<String>,
     actor: String,
-}
-
-/// An error answer of a server (RFC 9457). Any member may be missing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ProblemDetails {
-    title: String,
-    detail: String,
-    errors: Vec<FieldProblem>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FieldProblem {
-    /// A JSON pointer into the body, or the name of a query parameter or header.
-    #[serde(alias = "parameter", alias = "header")]
-    pointer: String,
-    detail: String,
 }
 
 /// The actor that the notification's history shows: the name of the user, or `cli`.
@@ -158,7 +139,8 @@ impl Client {
         if status.is_success() {
             return Ok(answer);
         }
-        Err(refusal(status, retry_after.as_deref(), &answer))
+        let refusal = Refusal::of(status, retry_after.as_deref(), &answer);
+        Err(CommandFailure::Refused(Box::new(refusal)))
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, CommandFailure> {
@@ -189,7 +171,7 @@ impl Client {
         } else {
             format!("no answer from {place}: {}", root(error))
         };
-        CommandFailure::Failed(anyhow!(problem))
+        CommandFailure::Unreachable(problem)
     }
 
     /// The origin of the server's URL, which contains no credentials.
@@ -220,26 +202,4 @@ fn root(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     innermost.to_string()
-}
-
-fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> CommandFailure {
-    let problem: ProblemDetails = serde_json::from_slice(answer).unwrap_or_default();
-    let mut lines = vec![status.to_string()];
-    if !problem.title.is_empty() && Some(problem.title.as_str()) != status.canonical_reason() {
-        lines[0].push_str(&format!(": {}", clean(&problem.title)));
-    }
-    // If there are errors of fields, the detail is only a summary of them.
-    if !problem.detail.is_empty() && problem.errors.is_empty() {
-        lines[0].push_str(&format!(": {}", clean(&problem.detail)));
-    }
-    for FieldProblem { pointer, detail } in &problem.errors {
-        lines.push(format!("  {}: {}", clean(pointer), clean(detail)));
-    }
-    if let Some(seconds) = retry_after {
-        lines.push(format!("  try again in {} s", clean(seconds)));
-    }
-    if status == StatusCode::NOT_FOUND {
-        return CommandFailure::NotFound(lines);
-    }
-    CommandFailure::Refused(lines)
 }

@@ -1,13 +1,16 @@
 //! The command line: the list of commands, and how their errors are reported.
 //!
-//! Exit status 0 means success. 1 means that the command failed. 2 means that the command line or a setting is
-//! wrong; the error is printed in one line. 130 means that a signal interrupted `ringback demo`. If the reader
-//! of standard output ends early (`ringback ladder | head -1`), the command ends with status 0.
+//! The exit statuses are listed in [`ExitStatus`]. If the reader of standard output ends early (`ringback ladder |
+//! head -1`), the command ends with status 0.
+//!
+//! An error is printed in one line or a few on standard error. With `--json`, it is printed as a JSON object on standard
+//! output instead. A wrong command line is always printed on standard error, because it is not known what it asks for.
 
 mod arguments;
 mod audit;
 mod client;
 mod demo;
+mod exit_status;
 mod jobs;
 mod ladder;
 mod lanes;
@@ -15,6 +18,7 @@ mod listen;
 mod master_key;
 mod migrate;
 mod rebuild;
+mod refusal;
 mod requests;
 mod serve;
 mod setting_flags;
@@ -25,9 +29,12 @@ mod view;
 
 use crate::app::default_keys::WrongSetting;
 use crate::config::ConfigError;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use exit_status::ExitStatus;
+use refusal::Refusal;
+use serde_json::{Map, Value, json};
 use std::future::Future;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -38,7 +45,8 @@ use thiserror::Error;
     name = "ringback",
     bin_name = "ringback",
     version,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_help = ExitStatus::help()
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -77,12 +85,21 @@ enum CommandFailure {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The server refused the request. The lines are its explanation.
+    /// The server has not done what it was asked for, or has nothing there.
     #[error("the server refused")]
-    Refused(Vec<String>),
-    /// The server has nothing there. The lines are its explanation.
-    #[error("the server refused")]
-    NotFound(Vec<String>),
+    Refused(Box<Refusal>),
+    /// No server can be reached, or it gave no complete answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A registration failed, and may have been done nevertheless. The command has made this id for it.
+    #[error("{failure}")]
+    Uncertain {
+        failure: Box<CommandFailure>,
+        id: String,
+    },
+    /// The command has printed on standard output what is not as it should be.
+    #[error("{0}")]
+    Printed(&'static str),
     /// The command failed.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
@@ -95,6 +112,17 @@ enum CommandFailure {
 }
 
 impl CommandFailure {
+    fn status(&self) -> ExitStatus {
+        match self {
+            Self::Usage(_) | Self::Config(_) => ExitStatus::Usage,
+            Self::Refused(refusal) => ExitStatus::of_http(refusal.http_status.as_u16()),
+            Self::Unreachable(_) => ExitStatus::Unreachable,
+            Self::Uncertain { failure, .. } => failure.status(),
+            Self::Printed(_) | Self::Failed(_) | Self::Output(_) => ExitStatus::Failed,
+            Self::Interrupted => ExitStatus::Interrupted,
+        }
+    }
+
     /// An error of [`crate::app`].
     fn of_app(error: anyhow::Error) -> Self {
         match error.downcast::<WrongSetting>() {
@@ -107,9 +135,9 @@ impl CommandFailure {
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return arguments::explain(&error),
+    let (arguments, json) = match parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return arguments::explain(&error).into(),
     };
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
@@ -123,26 +151,86 @@ pub fn run() -> ExitCode {
         Command::Request(request) => requests::run(*request),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure),
+        Ok(()) => ExitStatus::Done.into(),
+        Err(failure) => report(&failure, json).into(),
     }
 }
 
-fn report(failure: &CommandFailure) -> ExitCode {
-    let status = match failure {
+/// Reads the command line of this process, and whether it asks for JSON.
+fn parse() -> Result<(Arguments, bool), clap::Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let arguments = Arguments::from_arg_matches(&matches);
+    let arguments = arguments.map_err(|error| error.format(&mut command))?;
+    Ok((arguments, asks_for_json(&matches)))
+}
+
+/// Whether the command, which may be below others, was given `--json`.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, below)) => asks_for_json(below),
+        None => matches!(matches.try_get_one("json"), Ok(Some(true))),
+    }
+}
+
+/// Prints a failure: with `json` as JSON on standard output, else in words on standard error.
+fn report(failure: &CommandFailure, json: bool) -> ExitStatus {
+    let status = failure.status();
+    match failure {
         CommandFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            return ExitCode::SUCCESS;
+            return ExitStatus::Done;
         }
-        CommandFailure::Usage(_) | CommandFailure::Config(_) => 2,
-        CommandFailure::Refused(lines) | CommandFailure::NotFound(lines) => {
-            terminal::complain_at_length(lines);
-            return ExitCode::FAILURE;
+        CommandFailure::Interrupted => {}
+        CommandFailure::Printed(_) if json => {}
+        CommandFailure::Output(_) | CommandFailure::Printed(_) => {
+            terminal::complain(&failure.to_string());
         }
-        CommandFailure::Failed(_) | CommandFailure::Output(_) => 1,
-        CommandFailure::Interrupted => return ExitCode::from(130),
-    };
-    terminal::complain(&failure.to_string());
-    ExitCode::from(status)
+        CommandFailure::Uncertain { .. }
+        | CommandFailure::Refused(_)
+        | CommandFailure::Usage(_)
+        | CommandFailure::Config(_)
+        | CommandFailure::Unreachable(_)
+        | CommandFailure::Failed(_) => match json {
+            // If standard output cannot be written to, the status still says what failed.
+            true => drop(writeln!(
+                io::stdout(),
+                "{}",
+                Value::Object(document(failure))
+            )),
+            false => explain(failure),
+        },
+    }
+    status
+}
+
+/// Prints a failure in words.
+fn explain(failure: &CommandFailure) {
+    match failure {
+        CommandFailure::Refused(refusal) => terminal::complain_at_length(&refusal.lines),
+        CommandFailure::Uncertain { failure, id } => {
+            terminal::complain(&format!(
+                "to send the same notification again, give its id: --id {id}"
+            ));
+            explain(failure);
+        }
+        failure => terminal::complain(&failure.to_string()),
+    }
+}
+
+/// A failure as JSON: the document that the server sent, or one with a title and the detail.
+fn document(failure: &CommandFailure) -> Map<String, Value> {
+    match failure {
+        CommandFailure::Refused(refusal) => refusal.document.clone(),
+        CommandFailure::Uncertain { failure, id } => {
+            let mut members = document(failure);
+            members.insert("id".to_string(), json!(id));
+            members
+        }
+        failure => Map::from_iter([
+            ("title".to_string(), json!(failure.status().title())),
+            ("detail".to_string(), json!(failure.to_string())),
+        ]),
+    }
 }
 
 /// Runs an asynchronous command on a new runtime.

@@ -17,7 +17,7 @@ use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT};
 use crate::schedule::recoverable::{Recoverable as _, ScheduleStatus};
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Args;
 use report::AuditReport;
 use std::io::{self, Write as _};
@@ -57,9 +57,7 @@ pub fn run(arguments: &AuditArguments) -> Result<(), CommandFailure> {
     if report.is_sound() {
         Ok(())
     } else {
-        Err(CommandFailure::Failed(anyhow!(
-            "not everything is accounted for"
-        )))
+        Err(CommandFailure::Printed("not everything is accounted for"))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::view::AttemptDetails;
 use crate::cli::{CommandFailure, block_on};
 use crate::domain::attempt::Outcome;
 use crate::domain::endpoint::EndpointName;
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::Value;
@@ -70,7 +70,7 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
             })?;
             match attempt.outcome == Outcome::Acknowledged.as_str() {
                 true => Ok(()),
-                false => Err(anyhow!("the call was not acknowledged").into()),
+                false => Err(CommandFailure::Printed("the call was not acknowledged")),
             }
         }
         EndpointCommand::Key(command) => run_key(command),
@@ -102,12 +102,12 @@ fn set(arguments: &SetArguments) -> Result<(), CommandFailure> {
     let patch = arguments.patch()?;
     let changed = request(server, Method::PATCH, name, &[], Some(&patch));
     let answer = match changed {
-        Err(CommandFailure::NotFound(_)) if arguments.url.is_some() => {
+        Err(CommandFailure::Refused(mut refusal)) if refusal.is_missing() => {
+            if arguments.url.is_none() {
+                refusal.advise("--url: give it to make the endpoint");
+                return Err(CommandFailure::Refused(refusal));
+            }
             request(server, Method::PUT, name, &[], Some(&without_nulls(&patch)))?
-        }
-        Err(CommandFailure::NotFound(mut lines)) => {
-            lines.push("  --url: give it to make the endpoint".to_string());
-            return Err(CommandFailure::NotFound(lines));
         }
         answer => answer?,
     };

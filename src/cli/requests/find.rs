@@ -2,6 +2,7 @@
 
 use super::{FilterArguments, NOT_OURS, key, list_url, print_one, print_text};
 use crate::cli::client::Client;
+use crate::cli::refusal::Refusal;
 use crate::cli::show;
 use crate::cli::terminal::{Colours, now_ms};
 use crate::cli::{CommandFailure, block_on};
@@ -54,16 +55,17 @@ pub fn run(arguments: &FindArguments) -> Result<(), CommandFailure> {
         let answer = block_on(client.call(Method::GET, url, None))?;
         return print_one(answer, server, false);
     }
-    if found.items.is_empty() {
+    let page = json!({ "items": found.items, "next_cursor": found.next_cursor });
+    if let (true, Value::Object(page)) = (found.items.is_empty(), &page) {
         let mut lines = vec!["nothing was found".to_string()];
-        if let Some(cursor) = found.next_cursor {
+        if let Some(cursor) = &found.next_cursor {
             lines[0].push_str(" so far");
             lines.push(format!("  to look on: --cursor {cursor}"));
             lines.push("  to look faster: --topic, --lane, --from".to_string());
         }
-        return Err(CommandFailure::NotFound(lines));
+        let refusal = Refusal::nothing_found(lines, page.clone());
+        return Err(CommandFailure::Refused(Box::new(refusal)));
     }
-    let page = json!({ "items": found.items, "next_cursor": found.next_cursor });
     print_text(page.to_string().into_bytes(), server, |page| {
         let page = serde_json::from_slice(page)?;
         Ok(show::list(&page, Colours::of_stdout(), now_ms()))

@@ -236,18 +236,21 @@ fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
     let answer = block_on(client.call(Method::POST, url, Some(&registration)));
     // It may have been registered although no answer came, or one that says that it is not known.
     let is_uncertain = match &answer {
-        Err(CommandFailure::Refused(lines)) => {
-            lines.first().is_some_and(|line| line.starts_with('5'))
-        }
-        Err(CommandFailure::Failed(_)) => true,
+        Err(CommandFailure::Refused(refusal)) => refusal.is_uncertain(),
+        Err(CommandFailure::Unreachable(_) | CommandFailure::Failed(_)) => true,
         Ok(_) | Err(_) => false,
     };
-    if is_uncertain && !arguments.has_id() {
-        let id = registration["id"].as_str().unwrap_or_default();
-        eprintln!("ringback: to send the same notification again, give its id: --id {id}");
-    }
-    let answer = answer?;
-    if is_past(arguments, &answer) {
+    let answer = match answer {
+        Err(failure) if is_uncertain && !arguments.has_id() => {
+            let id = registration["id"].as_str().unwrap_or_default();
+            return Err(CommandFailure::Uncertain {
+                failure: Box::new(failure),
+                id: id.to_string(),
+            });
+        }
+        answer => answer?,
+    };
+    if !arguments.server.json && is_past(arguments, &answer) {
         eprintln!("ringback: --deliver-at is in the past, so the first attempt was due at once");
     }
     print_one(answer, &arguments.server, false)

@@ -15,22 +15,22 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-struct Asked {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Value,
+pub struct Asked {
+    pub method: Method,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: Value,
 }
 
-struct StandIn {
-    address: SocketAddr,
+pub struct StandIn {
+    pub address: SocketAddr,
     asked: mpsc::Receiver<Asked>,
 }
 
-type Answer = (StatusCode, [(&'static str, &'static str); 1], String);
+pub type Answer = (StatusCode, [(&'static str, &'static str); 1], String);
 
 impl StandIn {
-    async fn open(answer: Answer) -> Self {
+    pub async fn open(answer: Answer) -> Self {
         let (sender, asked) = mpsc::channel(8);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let address = listener.local_addr().expect("bound");
@@ -41,13 +41,13 @@ impl StandIn {
         Self { address, asked }
     }
 
-    async fn answering(answer: &Value) -> Self {
+    pub async fn answering(answer: &Value) -> Self {
         let headers = [("content-type", "application/json")];
         Self::open((StatusCode::OK, headers, answer.to_string())).await
     }
 
     /// Runs the program against this server.
-    async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+    pub async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
         let server = format!("http://{}", self.address);
         let owned = |text: &&str| (*text).to_string();
         let arguments: Vec<String> = arguments.iter().map(owned).collect();
@@ -67,7 +67,7 @@ impl StandIn {
         program.await.expect("no panic")
     }
 
-    fn asked(&mut self) -> Asked {
+    pub fn asked(&mut self) -> Asked {
         self.asked.try_recv().expect("asked")
     }
 }
@@ -395,8 +395,10 @@ async fn a_test_call_that_is_not_acknowledged_ends_with_status_1() {
             let words = [&["endpoint", "test", "shop-1"], flags].concat();
             let finished = server.run(&words, &[]).await;
             assert_eq!(finished.status, status, "{outcome}");
-            assert_eq!(finished.stderr, complaint, "{outcome}");
+            let said = if flags.is_empty() { complaint } else { "" };
+            assert_eq!(finished.stderr, said, "{outcome}");
             assert!(finished.stdout.contains(outcome), "{}", finished.stdout);
+            assert_eq!(finished.stdout.lines().count(), 1, "{}", finished.stdout);
         }
     }
 }
@@ -529,7 +531,7 @@ fn a_server_that_is_not_there_is_named() {
     let address = refusing.address();
     let server = format!("http://user:hunter2@{address}/x");
     let finished = run(Path::new("."), &["list", "--server", &server], &[]);
-    assert_eq!(finished.status, 1);
+    assert_eq!((finished.status, finished.stdout.as_str()), (3, ""));
     assert_eq!(
         finished.stderr,
         format!(

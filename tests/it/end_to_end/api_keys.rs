@@ -338,7 +338,12 @@ async fn the_commands_make_list_and_revoke_keys() {
     assert_eq!(made.status, 0, "{}", made.stderr);
     let key = made.stdout.lines().next().expect("a line");
     assert!(key.starts_with("rbk_"), "{}", made.stdout);
-    assert_eq!(ringback(&["key", "list"], "none").status, 1);
+    let refused = ringback(&["key", "list"], "none");
+    assert_eq!((refused.status, refused.stdout.as_str()), (5, ""));
+    let refused = ringback(&["key", "list", "--json"], "none");
+    assert_eq!((refused.status, refused.stderr.as_str()), (5, ""));
+    let problem: Value = serde_json::from_str(&refused.stdout).expect("JSON");
+    assert_eq!(kind(&problem), "unauthorized", "{problem}");
     let words = [
         "key",
         "add",

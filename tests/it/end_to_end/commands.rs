@@ -117,7 +117,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
     // Whoever registers it again does not take it for a schedule.
     let again = ["send", "t", &url, "later", "--id", "b", "--delay", "30m"];
     let refused = ringback(&[&again, &at[..]].concat()).await;
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(6));
     assert!(refused.stdout.is_empty());
     let complaint = String::from_utf8_lossy(&refused.stderr);
     let said = "ringback: 409 Conflict: It was cancelled and is not sent: ";
@@ -147,7 +147,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
 
     let words = [&["replay", "t", "a", "--reason", "again"][..], &at[..]].concat();
     let refused = ringback(&words).await;
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(6));
     let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
         complaint.contains("cannot replay a notification that is delivered"),

@@ -105,6 +105,17 @@ async fn a_notification_is_found_by_what_the_merchant_knows() {
     assert_eq!(found["id"], "order-2");
 
     let missing = refused(&server, &["show", "paid", "order-9"]).await.0;
+    assert_eq!(missing, Some(4));
+    let nothing = ringback(&server, &["find", "order-9", "--json"]).await;
+    assert_eq!(
+        (nothing.status.code(), nothing.stderr.as_slice()),
+        (Some(4), &b""[..])
+    );
+    let nothing: Value = serde_json::from_slice(&nothing.stdout).expect("JSON");
+    let expected = json!({
+        "title": "Nothing was found", "detail": "nothing was found", "items": [], "next_cursor": null,
+    });
+    assert_eq!(nothing, expected);
     for words in [
         &["find", "order-9"][..],
         &["find", "order-1", "--topic", "closed"],
