@@ -24,6 +24,7 @@ mod serve;
 mod setting_flags;
 mod show;
 mod terminal;
+mod time_argument;
 mod timeline;
 mod view;
 

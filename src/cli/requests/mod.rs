@@ -16,6 +16,7 @@ mod send;
 use super::client::{Client, ServerArguments};
 use super::show;
 use super::terminal::{Colours, now_ms};
+use super::time_argument;
 use super::view::NotificationDetails;
 use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
@@ -156,11 +157,11 @@ struct FilterArguments {
     /// or any URL with that origin
     #[arg(long)]
     lane: Option<String>,
-    /// Only from this time on
-    #[arg(long, value_name = "TIME")]
+    /// Only from this time on: 2h (so long ago), 2026-11-20 or '2026-11-20 14:30' (local time), or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     from: Option<String>,
-    /// Only before this time
-    #[arg(long, value_name = "TIME")]
+    /// Only before this time, which is not included: 2026-11-20 ends with the 19th; written like --from
+    #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     to: Option<String>,
     /// Maximum number of items
     #[arg(long, value_name = "N")]
