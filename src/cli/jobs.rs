@@ -1,6 +1,7 @@
 //! Prints jobs for support staff: the state first, then how far the job is, then who asked for it and why.
 
-use super::terminal::{Colours, clean, instant, table};
+use super::table::table;
+use super::terminal::{Colours, clean, instant};
 use owo_colors::Style;
 use serde::Deserialize;
 

@@ -1,7 +1,8 @@
 //! `ringback ladder`: prints the named ladders (retry schedules), or the attempt times of one ladder.
 
 use super::CommandFailure;
-use super::terminal::{Colours, table};
+use super::table::table;
+use super::terminal::Colours;
 use crate::domain::ack::AckRule;
 use crate::domain::duration::display_ms;
 use crate::domain::ladder::Ladder;

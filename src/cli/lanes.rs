@@ -1,6 +1,7 @@
 //! Prints lanes for support staff: the state first, then what waits, then how the destination is doing.
 
-use super::terminal::{Colours, clean, instant, table};
+use super::table::table;
+use super::terminal::{Colours, clean, instant};
 use owo_colors::Style;
 use serde::Deserialize;
 

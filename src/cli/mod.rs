@@ -23,6 +23,7 @@ mod requests;
 mod serve;
 mod setting_flags;
 mod show;
+mod table;
 mod terminal;
 mod time_argument;
 mod timeline;

@@ -3,7 +3,8 @@
 //!
 //! Everything that the server sends is shown. If a member is missing in the answer, its line is left out.
 
-use super::terminal::{Colours, clean, instant, table};
+use super::table::table;
+use super::terminal::{Colours, clean, instant};
 use super::timeline::timeline;
 use super::view::{NotificationDetails, NotificationPage};
 use serde_json::Value;

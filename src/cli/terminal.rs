@@ -3,36 +3,70 @@
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::{duration, timestamp};
+use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use std::io::{self, IsTerminal as _, Write};
+use unicode_width::UnicodeWidthChar as _;
 
-/// Whether colours are printed. They are if standard output is a terminal and `NO_COLOR` is not set.
+/// The colours and the width of standard output.
 #[derive(Debug, Clone, Copy)]
-pub struct Colours(bool);
+pub struct Colours {
+    /// Whether colours are printed. They are if standard output is a terminal and `NO_COLOR` is not set.
+    are_printed: bool,
+    /// The number of columns of the terminal; `None` if standard output is none, or if it does not tell.
+    columns: Option<usize>,
+}
 
 impl Colours {
-    /// Decides whether standard output gets colours.
+    /// Decides whether standard output gets colours, and how wide tables may be.
     pub fn of_stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self(wanted && io::stdout().is_terminal())
+        let is_terminal = io::stdout().is_terminal();
+        let size = is_terminal.then(|| Term::stdout().size_checked()).flatten();
+        Self {
+            are_printed: wanted && is_terminal,
+            columns: size
+                .map(|(_, columns)| columns.into())
+                .filter(|columns| *columns > 0),
+        }
     }
 
-    /// No colours.
+    /// No colours, and no limit to the width.
     #[cfg(test)]
     pub fn never() -> Self {
-        Self(false)
+        Self {
+            are_printed: false,
+            columns: None,
+        }
     }
 
     /// Colours, even if standard output is not a terminal.
     #[cfg(test)]
     pub fn always() -> Self {
-        Self(true)
+        Self {
+            are_printed: true,
+            columns: None,
+        }
+    }
+
+    /// No colours, on a terminal of this width.
+    #[cfg(test)]
+    pub fn on_terminal_of(columns: usize) -> Self {
+        Self {
+            are_printed: false,
+            columns: Some(columns),
+        }
+    }
+
+    /// The number of columns of the terminal, if standard output is one.
+    pub fn columns(self) -> Option<usize> {
+        self.columns
     }
 
     /// The text in this style, if colours are on.
     pub fn paint(self, text: &str, style: Style) -> String {
-        if self.0 {
+        if self.are_printed {
             text.style(style).to_string()
         } else {
             text.to_string()
@@ -106,42 +140,9 @@ pub fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// The number of columns of a character. Chinese, Japanese and Korean characters take two columns; they begin
-/// at about U+1100. Other characters above that are counted as wide too, which only makes lines shorter.
+/// The number of columns of a character: two for Chinese, Japanese and Korean characters and for most emoji.
 pub fn width(character: char) -> usize {
-    if character >= '\u{1100}' { 2 } else { 1 }
-}
-
-/// A table with a heading. Each column is as wide as its widest cell. The cells of the rows are escaped with
-/// [`clean`].
-pub fn table(colours: Colours, heading: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| clean(cell)).collect())
-        .collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-            .max(heading[column].chars().count())
-    };
-    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (cell, width) in cells.zip(&widths) {
-            line.push_str(&format!("{cell:width$}  "));
-        }
-        line.trim_end().to_string()
-    };
-    let mut text = colours.faint(&line(&mut heading.iter().copied()));
-    text.push('\n');
-    for row in &rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
-        text.push('\n');
-    }
-    text
+    character.width().unwrap_or(0)
 }
 
 /// An instant with the time until or since it: `2026-11-20T08:30:00.000Z (in 3m58s)`.
@@ -245,15 +246,5 @@ mod tests {
         check(2_591_999_000, "in 29d23h59m");
         let longest = duration::display_long_ms(i64::MAX);
         check(i64::MIN, &format!("{longest} ago"));
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [
-            vec!["1".to_string(), "\n".to_string()],
-            vec!["222".to_string(), "b".to_string()],
-        ];
-        let text = table(Colours(false), &["#", "answer"], &rows);
-        assert_eq!(text, "#    answer\n1    \\n\n222  b\n");
     }
 }

@@ -1,7 +1,8 @@
 //! The report of an audit, as text or as JSON.
 
 use super::ScheduleTotals;
-use crate::cli::terminal::{Colours, table};
+use crate::cli::table::table;
+use crate::cli::terminal::Colours;
 use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;

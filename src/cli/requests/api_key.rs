@@ -2,7 +2,8 @@
 
 use super::{print_text, text_of};
 use crate::cli::client::{Client, ServerArguments};
-use crate::cli::terminal::{Colours, instant, now_ms, table};
+use crate::cli::table::table;
+use crate::cli::terminal::{Colours, instant, now_ms};
 use crate::cli::view::{ApiKeyDetails, ApiKeyPage};
 use crate::cli::{CommandFailure, block_on};
 use crate::domain::duration;

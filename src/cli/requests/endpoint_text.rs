@@ -1,7 +1,8 @@
 //! How the commands print an endpoint, and a page of endpoints.
 
 use super::endpoint_key::key_text;
-use crate::cli::terminal::{Colours, clean, instant, table};
+use crate::cli::table::table;
+use crate::cli::terminal::{Colours, clean, instant};
 use crate::cli::view::{EndpointDetails, EndpointDetailsPage};
 use serde_json::Value;
 
