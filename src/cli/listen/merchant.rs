@@ -29,6 +29,9 @@ const SHOWN_BYTES: usize = 1_024;
 /// Maximum characters of a header value that are shown.
 const LONGEST_HEADER: usize = 200;
 
+/// The headers of a signature, by Standard Webhooks.
+const SIGNATURE_HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+
 /// The merchant and its settings.
 pub struct ListenMerchant {
     /// The keys that verify signatures, as far as they are known. One of them has to match.
@@ -39,6 +42,8 @@ pub struct ListenMerchant {
     pub status: u16,
     /// How many calls of each notification are answered 500 `fail` first.
     pub fail_first: u32,
+    /// Whether calls whose signature is not right are refused.
+    pub strict: bool,
     /// How long the merchant waits before it answers.
     pub delay: Duration,
     /// The channel for the calls that are to be printed.
@@ -107,18 +112,27 @@ impl ListenMerchant {
         let _ = axum::serve(listener, router).await;
     }
 
+    /// Why a call is refused, if it is.
+    fn refusal(&self, signature: &SignatureCheck) -> Option<String> {
+        match signature {
+            SignatureCheck::Bad(why) if self.strict => Some(format!("bad signature: {why}")),
+            // `--strict` needs a key, so a complete call is never unverified.
+            SignatureCheck::Bad(_) | SignatureCheck::Verified | SignatureCheck::Unverified => None,
+        }
+    }
+
     fn judge(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> SignatureCheck {
         if self.keys.is_empty() {
             return SignatureCheck::Unverified;
         }
-        let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let (Some(id), Some(timestamp), Some(signatures)) = (
-            value("webhook-id"),
-            value("webhook-timestamp"),
-            value("webhook-signature"),
-        ) else {
-            return SignatureCheck::Bad("a header is missing".to_string());
-        };
+        let mut values = [""; 3];
+        for (name, found) in SIGNATURE_HEADERS.into_iter().zip(&mut values) {
+            let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) else {
+                return SignatureCheck::Bad(format!("the header {name} is missing"));
+            };
+            *found = value;
+        }
+        let [id, timestamp, signatures] = values;
         let mut verdict = BadSignature::Mismatch;
         for key in &self.keys {
             match key.verify(id, timestamp, signatures, body, now_ms / 1_000) {
@@ -144,9 +158,12 @@ async fn answer(State(shared): State<Arc<ListenState>>, request: Request) -> Res
         Ok(body) => merchant.judge(&parts.headers, body, now_ms),
         Err(_) => SignatureCheck::Unverified,
     };
-    let (status, text) = match &body {
-        Err(status) => (*status, String::new()),
-        Ok(_) => {
+    let refusal = merchant.refusal(&signature);
+    let (status, text) = match (&body, refusal) {
+        (Err(status), _) => (*status, String::new()),
+        // A call that is refused is not counted.
+        (Ok(_), Some(why)) => (StatusCode::UNAUTHORIZED, why),
+        (Ok(_), None) => {
             let mut counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
             if counts.call(webhook_id.as_deref().unwrap_or("")) <= merchant.fail_first {
                 (StatusCode::INTERNAL_SERVER_ERROR, "fail".to_string())

@@ -53,6 +53,9 @@ pub struct ListenArguments {
     /// Answer 500 `fail` to the first N calls of each notification
     #[arg(long, value_name = "N", default_value_t = 0)]
     fail_first: u32,
+    /// Answer 401 to calls whose signature is wrong or missing, with the reason, as a merchant must
+    #[arg(long)]
+    strict: bool,
     /// Wait this long before answering
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     delay: Duration,
@@ -64,6 +67,11 @@ pub struct ListenArguments {
 /// Answers calls until a signal stops the process.
 pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     let keys = find_keys(&arguments)?;
+    if arguments.strict && keys.is_empty() {
+        return Err(CommandFailure::Usage(
+            "--strict needs a signing secret; use --secret or --data-dir".to_string(),
+        ));
+    }
     block_on(listen(arguments, keys))
 }
 
@@ -85,6 +93,7 @@ async fn listen(arguments: ListenArguments, keys: Vec<VerifyingKey>) -> Result<(
         answer: arguments.answer,
         status: arguments.status,
         fail_first: arguments.fail_first,
+        strict: arguments.strict,
         delay: arguments.delay,
         calls,
     };
@@ -113,10 +122,15 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 async fn print_calls(mut called: mpsc::Receiver<ReceivedCall>, json: bool) -> io::Result<()> {
     let colours = Colours::of_stdout();
     while let Some(call) = called.recv().await {
-        print(&match json {
-            true => as_json(&call),
-            false => as_text(&call, colours),
-        })?;
+        let warning = warning_of(&call);
+        if json {
+            print(&as_json(&call, warning.as_deref()))?;
+            continue;
+        }
+        print(&as_text(&call, colours))?;
+        if let Some(warning) = warning {
+            terminal::complain(&warning);
+        }
     }
     Ok(())
 }
@@ -155,6 +169,18 @@ fn find_keys(arguments: &ListenArguments) -> Result<Vec<VerifyingKey>, CommandFa
     }
 }
 
+/// Says that a call was acknowledged although its signature is not right.
+fn warning_of(call: &ReceivedCall) -> Option<String> {
+    match &call.signature {
+        SignatureCheck::Bad(why) if call.answered.0 < 300 => Some(format!(
+            "WARNING: a call with a bad signature ({why}) was answered {}; a merchant must refuse it: anybody can forge such \
+             a call; with --strict it is answered 401",
+            call.answered.0
+        )),
+        SignatureCheck::Bad(_) | SignatureCheck::Verified | SignatureCheck::Unverified => None,
+    }
+}
+
 /// Prints a line and flushes it, because a program that reads the output may wait for the line.
 fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -189,7 +215,7 @@ fn as_text(call: &ReceivedCall, colours: Colours) -> String {
     )
 }
 
-fn as_json(call: &ReceivedCall) -> String {
+fn as_json(call: &ReceivedCall, warning: Option<&str>) -> String {
     let (signature, problem) = match &call.signature {
         SignatureCheck::Verified => ("verified", None),
         SignatureCheck::Bad(error) => ("bad signature", Some(error.clone())),
@@ -205,6 +231,7 @@ fn as_json(call: &ReceivedCall) -> String {
         "attempt": call.attempt,
         "signature": signature,
         "problem": problem,
+        "warning": warning,
         "body_bytes": body.map(|body| body.bytes),
         "body": body.map(|body| escape(&body.beginning)),
         "answered": { "status": call.answered.0, "body": call.answered.1 },

@@ -124,8 +124,7 @@ fn a_call_without_signature_or_with_too_large_a_body_is_told_apart() {
     let mut merchant = Merchant::open(&["--secret", RIGHT_SECRET]);
     assert_eq!(merchant.post(&[], b"x").0, 200);
     let line = merchant.line();
-    let expected =
-        "-  topic -  attempt -  bad signature (a header is missing)  1 bytes `x`  -> 200 `success`";
+    let expected = "-  topic -  attempt -  bad signature (the header webhook-id is missing)  1 bytes `x`  -> 200 `success`";
     assert!(line.ends_with(expected), "{line}");
     merchant.post(&[], &vec![b'x'; 1024 * 1024 + 1]);
     let line = merchant.line();
@@ -137,6 +136,86 @@ fn a_call_without_signature_or_with_too_large_a_body_is_told_apart() {
     let line = merchant.line();
     let expected = format!("  1048576 bytes `{}...`  -> 200 `success`", "x".repeat(77));
     assert!(line.ends_with(&expected), "{line}");
+}
+
+/// Headers that sign this body.
+fn signed(body: &[u8]) -> [(&'static str, String); 3] {
+    let timestamp_s = now_s();
+    [
+        ("webhook-id", "msg_1".to_string()),
+        ("webhook-timestamp", timestamp_s.to_string()),
+        ("webhook-signature", sign("msg_1", timestamp_s, body)),
+    ]
+}
+
+#[test]
+fn a_strict_merchant_refuses_what_is_not_signed_and_says_why() {
+    let flags = ["--secret", RIGHT_SECRET, "--strict", "--fail-first", "1"];
+    let mut merchant = Merchant::open(&flags);
+    let headers = signed(b"x");
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, value)| (*name, &**value))
+        .collect();
+    let mut check = |headers: &[(&str, &str)], body: &[u8], status: u16, answer: &str| {
+        assert_eq!(merchant.post(headers, body), (status, answer.to_string()));
+        let line = merchant.line();
+        assert!(
+            line.ends_with(&format!("  -> {status} `{answer}`")),
+            "{line}"
+        );
+    };
+    check(&headers, b"y", 401, "bad signature: no signature matches");
+    for (missing, _) in &headers {
+        let others: Vec<(&str, &str)> = headers
+            .iter()
+            .copied()
+            .filter(|(name, _)| name != missing)
+            .collect();
+        let why = format!("bad signature: the header {missing} is missing");
+        check(&others, b"x", 401, &why);
+    }
+    // What was refused does not count as a call of the notification.
+    check(&headers, b"x", 500, "fail");
+    check(&headers, b"x", 200, "success");
+    let finished = merchant.running.stop("TERM");
+    assert_eq!(finished.stderr, "");
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let without_key = run(dir.path(), &["listen", "--strict"], &[]);
+    assert_eq!(without_key.status, 2);
+    let expected = "ringback: --strict needs a signing secret; use --secret or --data-dir\n";
+    assert_eq!(without_key.stderr, expected);
+}
+
+#[test]
+fn a_merchant_that_is_not_strict_warns_of_every_bad_signature() {
+    let warning = "WARNING: a call with a bad signature (no signature matches) was answered 200; a merchant must \
+                   refuse it: anybody can forge such a call; with --strict it is answered 401";
+    let headers = signed(b"x");
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, value)| (*name, &**value))
+        .collect();
+    let mut merchant = Merchant::open(&["--secret", RIGHT_SECRET]);
+    for body in [b"x", b"y", b"z"] {
+        assert_eq!(merchant.post(&headers, body).0, 200);
+        merchant.line();
+    }
+    let finished = merchant.running.stop("TERM");
+    assert_eq!(finished.stderr, format!("ringback: {warning}\n").repeat(2));
+
+    let mut merchant = Merchant::open(&["--secret", RIGHT_SECRET, "--json"]);
+    merchant.post(&headers, b"y");
+    let line: Value = serde_json::from_str(&merchant.line()).expect("JSON");
+    assert_eq!(line["warning"], warning);
+    assert_eq!(merchant.running.stop("TERM").stderr, "");
+
+    // Another status than 2xx acknowledges nothing.
+    let mut merchant = Merchant::open(&["--secret", RIGHT_SECRET, "--status", "500"]);
+    merchant.post(&headers, b"y");
+    merchant.line();
+    assert_eq!(merchant.running.stop("TERM").stderr, "");
 }
 
 #[test]
@@ -209,7 +288,7 @@ fn json_lines_say_the_same() {
     line.remove("at").expect("a time");
     let expected = json!({
         "method": "POST", "path": "/notify?a=1", "webhook_id": "msg_1", "topic": null,
-        "attempt": "1", "signature": "unverified", "problem": null, "body_bytes": 2,
+        "attempt": "1", "signature": "unverified", "problem": null, "warning": null, "body_bytes": 2,
         "body": "a\\xff", "answered": { "status": 200, "body": "success" },
     });
     assert_eq!(Value::Object(line), expected);
