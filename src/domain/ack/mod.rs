@@ -17,8 +17,8 @@ use crate::domain::key::Key;
 use condition::Condition;
 use std::sync::Arc;
 
-/// Maximum bytes of a redirect's target that the reason quotes.
-const LOCATION_BYTES: usize = 200;
+/// Maximum bytes that the reason uses to quote a redirect's target, escapes included.
+const LOCATION_BYTES: usize = 300;
 
 /// Which answers acknowledge a notification. To clone it costs next to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,9 +106,9 @@ impl AckRule {
                 Outcome::HttpStatus,
                 match location {
                     Some(to) => {
-                        let to = escape(&to[..to.len().min(LOCATION_BYTES)]);
+                        let to = quoted_target(to);
                         format!(
-                            "answered {status}, a redirect to `{to}`; redirects are not followed"
+                            "answered {status}: the receiver redirects to {to}; redirects are not followed"
                         )
                     }
                     None => format!("answered {status}, a redirect; redirects are not followed"),
@@ -119,6 +119,19 @@ impl AckRule {
             _ => (Outcome::HttpStatus, format!("answered {status}")),
         }
     }
+}
+
+/// The target of a redirect between backticks, or its beginning and dots.
+fn quoted_target(target: &[u8]) -> String {
+    let mut end = target.len().min(LOCATION_BYTES);
+    let mut shown = escape(&target[..end]);
+    while shown.len() > LOCATION_BYTES {
+        // No byte takes more than six when it is escaped.
+        end -= (shown.len() - LOCATION_BYTES).div_ceil(6);
+        shown = escape(&target[..end]);
+    }
+    let dots = if end < target.len() { "..." } else { "" };
+    format!("`{shown}{dots}`")
 }
 
 #[cfg(test)]
@@ -285,8 +298,7 @@ mod tests {
 
     #[test]
     fn the_target_of_a_redirect_is_quoted() {
-        let long = [b'x'; LOCATION_BYTES + 1];
-        for (location, quoted) in [(&b"/login\xff"[..], "`/login\\xff`"), (&long, "x`")] {
+        let check = |location: &[u8], quoted: &str| {
             let received = Received {
                 status: 302,
                 body: b"",
@@ -294,8 +306,22 @@ mod tests {
                 location: Some(location),
             };
             let reason = AckRule::standard().judge(&key(), received).reason;
-            assert!(reason.contains(quoted) && reason.len() < 300, "{reason}");
-        }
+            let expected = format!(
+                "answered 302: the receiver redirects to `{quoted}`; redirects are not followed"
+            );
+            assert_eq!(reason, expected);
+        };
+        check(
+            b"https://www.shop.example/notify",
+            "https://www.shop.example/notify",
+        );
+        check(b"/login\xff", "/login\\xff");
+        check("/登录\u{1b}[2J".as_bytes(), "/登录\\u{1b}[2J");
+        check(&[b'x'; 300], &"x".repeat(300));
+        check(&[b'x'; 301], &format!("{}...", "x".repeat(300)));
+        check(&[0xff; 301], &format!("{}...", "\\xff".repeat(75)));
+        check(&[0x1b; 100], &format!("{}...", "\\u{1b}".repeat(50)));
+        check(b"", "");
     }
 
     #[test]
