@@ -144,11 +144,21 @@ impl App {
         tasks.run("jobs after outages", after_outages);
         let reading = endpoints.run(move || clock.now_ms(), tasks.stop_token());
         tasks.run("reading of endpoints", reading);
+        let needs_api_key = access.needs_key();
         tasks.run("reading of API keys", access.run(tasks.stop_token()));
         let router = api::router(service.clone(), api_settings(&config));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
-        tracing::info!(%address, instance, "the server has started and is ready for requests");
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            %address,
+            instance,
+            // Neither shows a password.
+            journal = %config.journal,
+            schedule = config.schedule.redis.as_ref().map_or("memory".to_string(), ToString::to_string),
+            needs_api_key,
+            "the server has started and is ready for requests"
+        );
         Ok(Self {
             address,
             service,

@@ -3,6 +3,7 @@
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::process::Process;
+use crate::support::redis::{RedisServer, documented_rights};
 use crate::support::ringback::{Server, Stores, registration};
 use crate::support::{postgres, redis};
 use serde_json::json;
@@ -27,6 +28,60 @@ pub fn arguments(stores: Stores) -> Vec<String> {
 pub async fn start(dir: &std::path::Path, arguments: &[String]) -> Process {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Process::start(dir, &arguments).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_at_start_what_it_runs_on_and_no_password() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    let ready = server.ready();
+    assert_eq!(ready["version"], env!("CARGO_PKG_VERSION"));
+    let journal = ready["journal"].as_str().expect("a text");
+    let file = dir.path().to_str().expect("UTF-8");
+    assert!(
+        journal.starts_with(&format!("sqlite://{file}/")),
+        "{journal}"
+    );
+    assert_eq!(
+        (&ready["schedule"], &ready["needs_api_key"]),
+        (&json!("memory"), &json!(false))
+    );
+    server.kill().await;
+
+    let redis_server = RedisServer::start_for(&documented_rights(), &[]);
+    let redis = redis_server.user_url(0);
+    let mut journal = url::Url::parse(&postgres::fresh_database()).expect("a URL");
+    // The test's server asks for none.
+    let password = journal.password().unwrap_or("hunter2").to_string();
+    journal.set_password(Some(&password)).expect("has a host");
+    let stores = [
+        "--redis",
+        &redis,
+        "--journal",
+        journal.as_str(),
+        "--api-key",
+        "operators-own-key",
+    ];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &stores).await;
+    let ready = server.ready();
+    assert_eq!(ready["needs_api_key"], true);
+    let shown = |name: &str| ready[name].as_str().expect("a text").to_string();
+    assert!(
+        shown("schedule").contains(&redis_server.address()),
+        "{ready}"
+    );
+    let (place, database) = (journal.host_str().expect("a host"), journal.path());
+    assert!(
+        shown("journal").starts_with(&format!("postgres://{place}:")),
+        "{ready}"
+    );
+    assert!(shown("journal").ends_with(database), "{ready}");
+    let text = ready.to_string();
+    for secret in ["PASSWORD", &password, "operators-own-key"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    server.kill().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,6 +15,8 @@ pub struct Process {
     log: Option<Lines<BufReader<ChildStderr>>>,
     api: Api,
     instance: String,
+    /// What it logged when it was ready.
+    ready: Value,
 }
 
 impl Process {
@@ -84,12 +86,18 @@ impl Process {
             log: Some(log),
             api: Api::at(format!("http://{}", field("address"))),
             instance: field("instance"),
+            ready,
         }
     }
 
     /// The name under which it signs what it writes into the journal.
     pub fn instance(&self) -> &str {
         &self.instance
+    }
+
+    /// The line that it logged when it was ready.
+    pub fn ready(&self) -> &Value {
+        &self.ready
     }
 
     /// Takes its log away, one line at a time. Needed where it writes more than a pipe holds: it
