@@ -151,8 +151,18 @@ impl Problem {
                 Self::new(ProblemKind::Busy, detail)
             }
             ServiceError::EndpointInUse => Self::new(ProblemKind::EndpointInUse, detail),
-            ServiceError::Mismatch(snapshot) => {
-                Self::conflict(ProblemKind::Mismatch, detail, Subject::of(&snapshot))
+            ServiceError::Mismatch {
+                snapshot,
+                differing,
+            } => {
+                let mut errors = FieldErrors::default();
+                for field in differing {
+                    errors.add_member("", field, "differs from what was registered before");
+                }
+                Self {
+                    errors: errors.into_list(),
+                    ..Self::conflict(ProblemKind::Mismatch, detail, Subject::of(&snapshot))
+                }
             }
             ServiceError::Cancelled(snapshot) => {
                 Self::conflict(ProblemKind::Cancelled, detail, Subject::of(&snapshot))

@@ -11,6 +11,7 @@ mod api_keys;
 mod audit_log;
 mod changes;
 mod default_keys;
+mod difference;
 mod endpoint_keys;
 mod endpoint_tls;
 mod endpoints;
@@ -102,8 +103,16 @@ pub enum ServiceError {
     #[error("there is no notification of this topic and id")]
     Missing,
     /// The key was registered before with different content.
-    #[error("this topic and id were registered before with different content")]
-    Mismatch(Box<Snapshot>),
+    #[error(
+        "this topic and id were registered before with different content{}",
+        named_fields(differing)
+    )]
+    Mismatch {
+        /// The notification that was registered.
+        snapshot: Box<Snapshot>,
+        /// The names of the fields that differ, as far as what was registered is still kept.
+        differing: Vec<&'static str>,
+    },
     /// The key was registered before with the same content, and the notification was cancelled. Nothing will be
     /// sent. This is an error, so that a caller whose first answer was lost does not take it for a schedule.
     #[error(
@@ -251,6 +260,13 @@ pub enum ServiceError {
     /// The schedule failed; the caller must not assume that anything was done.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+}
+
+fn named_fields(differing: &[&str]) -> String {
+    match differing {
+        [] => String::new(),
+        differing => format!(": {}", differing.join(", ")),
+    }
 }
 
 fn named_other(other: Option<&Key>) -> String {

@@ -29,15 +29,11 @@ impl Service {
     /// [`ServiceError::Missing`]; [`ServiceError::PayloadGone`] if it is not kept any more; if the store that keeps it
     /// fails; as [`Service::keep_act`].
     pub async fn payload(&self, key: &Key, actor: &Actor) -> Result<SentPayload, ServiceError> {
-        let payload = match self.journal() {
-            Some(journal) => with_long_timeout(journal.payload(key, BodyReading::Read)).await?,
-            None => self.payload_in_schedule(key).await?,
-        };
         let Payload {
             content_type,
             content,
             ..
-        } = payload.ok_or(ServiceError::Missing)?;
+        } = (self.kept_payload(key).await?).ok_or(ServiceError::Missing)?;
         let PayloadContent { headers, body } = content.ok_or(ServiceError::PayloadGone)?;
         // A body that is not here would be in a journal, and was read.
         let body = body.here().cloned().ok_or(ServiceError::PayloadGone)?;
@@ -48,6 +44,14 @@ impl Service {
             headers,
             body,
         })
+    }
+
+    /// What a notification sends, as far as it is kept.
+    pub(super) async fn kept_payload(&self, key: &Key) -> Result<Option<Payload>, ServiceError> {
+        match self.journal() {
+            Some(journal) => Ok(with_long_timeout(journal.payload(key, BodyReading::Read)).await?),
+            None => self.payload_in_schedule(key).await,
+        }
     }
 
     /// What a notification sends, with the length of the body instead of the body, to be shown beside the notification. Its

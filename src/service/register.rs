@@ -1,9 +1,10 @@
 //! Registering notifications.
 
+use super::difference::{AskedStart, differing_fields};
 use super::held::HeldLease;
 use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
-use crate::domain::notification::{Fingerprint, Registration};
+use crate::domain::notification::{Notification, Registration};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
@@ -38,6 +39,7 @@ impl Service {
         registration: Registration,
         actor: Actor,
     ) -> Result<RegisterReply, ServiceError> {
+        let asked = AskedStart::of(&registration);
         if registration.order.is_some() && !self.has_journal() {
             return Err(ServiceError::NoJournal("keep an order of notifications"));
         }
@@ -50,7 +52,8 @@ impl Service {
                     let unknown = ServiceError::UnknownEndpoint(name.clone());
                     let known = Box::pin(self.recorded(&registration.key)).await?;
                     let known = known.ok_or(unknown)?;
-                    return Box::pin(self.answer_known(known, registration.fingerprint())).await;
+                    let (notification, _) = registration.accept(known.webhook_id, 0, None);
+                    return Box::pin(self.answer_known(known, &notification, asked)).await;
                 }
             },
         };
@@ -72,7 +75,7 @@ impl Service {
                 .ok_or(full)?,
             (Some(recorder), Ok(_reserved)) => {
                 let registering = Registering {
-                    notification,
+                    notification: notification.clone(),
                     progress,
                     actor,
                 };
@@ -116,17 +119,25 @@ impl Service {
                 Registered::Existing(found) => snapshot_of(*found),
             },
         };
-        Box::pin(self.answer_known(known, fresh.fingerprint)).await
+        Box::pin(self.answer_known(known, &notification, asked)).await
     }
 
     /// The answer to a registration whose key is registered already.
     async fn answer_known(
         &self,
         mut known: Snapshot,
-        fingerprint: Fingerprint,
+        asked: &Notification,
+        asked_start: AskedStart,
     ) -> Result<RegisterReply, ServiceError> {
-        if known.fingerprint != fingerprint {
-            return Err(ServiceError::Mismatch(Box::new(known)));
+        if known.fingerprint != asked.fingerprint {
+            // If it cannot be read, the fields that it has are not compared. The answer is the same.
+            let payload = Box::pin(self.kept_payload(&known.key)).await;
+            let payload = payload.ok().flatten();
+            let differing = differing_fields(asked, asked_start, &known, payload.as_ref());
+            return Err(ServiceError::Mismatch {
+                snapshot: Box::new(known),
+                differing,
+            });
         }
         // One that a higher number has ended was answered as registered, so its repetition is too.
         if known.state == State::Cancelled && known.cause != Some(Cause::Superseded) {
