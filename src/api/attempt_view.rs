@@ -42,6 +42,28 @@ pub struct AttemptView<'a> {
     retry_after: Option<String>,
 }
 
+/// The last attempt of a notification in a list.
+#[derive(Debug, Serialize)]
+pub struct LastAttemptView<'a> {
+    outcome: &'static str,
+    status: Option<u16>,
+    reason: Option<&'a str>,
+    started_at: String,
+}
+
+impl<'a> LastAttemptView<'a> {
+    /// The view of an attempt.
+    #[must_use]
+    pub fn of(attempt: &'a Attempt) -> Self {
+        Self {
+            outcome: attempt.answer.outcome.as_str(),
+            status: attempt.answer.status,
+            reason: non_empty(&attempt.answer.reason),
+            started_at: display_ms(attempt.started_ms),
+        }
+    }
+}
+
 /// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
 /// one that is known may have been broken off.
 #[derive(Debug, Serialize)]

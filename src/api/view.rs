@@ -1,6 +1,6 @@
 //! The JSON form of notifications in answers. Callers rely on the names of the members.
 
-use crate::api::attempt_view::{AttemptView, non_empty};
+use crate::api::attempt_view::{AttemptView, LastAttemptView, non_empty};
 use crate::api::endpoint_view::name_or_object;
 use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
@@ -16,7 +16,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// A notification. In lists, `attempts` is always empty.
+/// A notification. In lists, `attempts` is always empty, and the last one is beside it.
 #[derive(Debug, Serialize)]
 pub struct NotificationView<'a> {
     topic: &'a str,
@@ -101,8 +101,20 @@ struct TransitionView<'a> {
 /// A page of a list.
 #[derive(Debug, Serialize)]
 pub struct ListView<'a> {
-    items: Vec<NotificationView<'a>>,
+    items: Vec<ListItemView<'a>>,
     next_cursor: Option<&'a str>,
+    /// How many there are in all; left out where that is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+}
+
+/// A notification in a list.
+#[derive(Debug, Serialize)]
+struct ListItemView<'a> {
+    #[serde(flatten)]
+    notification: NotificationView<'a>,
+    /// `null` if there was no attempt, or if attempts are not kept.
+    last_attempt: Option<LastAttemptView<'a>>,
 }
 
 impl<'a> NotificationView<'a> {
@@ -210,12 +222,15 @@ impl<'a> ListView<'a> {
     #[must_use]
     pub fn of(page: &'a ListPage) -> Self {
         Self {
-            items: page
-                .items
-                .iter()
-                .map(|item| NotificationView::seen(item, page.flights))
+            items: (page.items.iter().enumerate())
+                .map(|(index, item)| ListItemView {
+                    notification: NotificationView::seen(item, page.flights),
+                    last_attempt: (page.last_attempts.get(index))
+                        .and_then(|last| last.as_ref().map(LastAttemptView::of)),
+                })
                 .collect(),
             next_cursor: page.next.as_deref(),
+            total: page.total,
         }
     }
 }

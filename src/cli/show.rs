@@ -99,6 +99,54 @@ pub fn list(page: &NotificationPage, colours: Colours, now_ms: i64) -> String {
     text
 }
 
+/// The text for a page of dead letters, one line for each, and how many there are.
+pub fn dead(page: &NotificationPage, colours: Colours, now_ms: i64) -> String {
+    let rows = page.items.iter().map(|item| dead_row(item, now_ms));
+    let rows: Vec<Vec<String>> = rows.collect();
+    let heading = [
+        "cause",
+        "topic",
+        "id",
+        "attempts",
+        "ended",
+        "lane",
+        "last attempt",
+        "reason",
+    ];
+    let mut text = match rows.is_empty() {
+        true => "none\n".to_string(),
+        false => table(colours, &heading, &rows),
+    };
+    match page.total {
+        Some(total) if total > 0 => text.push_str(&format!("total: {total}\n")),
+        Some(_) | None => {}
+    }
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str(&format!("next page: --cursor {}\n", clean(cursor)));
+    }
+    text
+}
+
+fn dead_row(item: &NotificationDetails, now_ms: i64) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
+    let last = item.last_attempt.as_ref();
+    let how = last.map(|last| match last.status {
+        Some(status) => format!("{} {status}", last.outcome),
+        None => last.outcome.clone(),
+    });
+    let ended = item.ended_at.as_ref();
+    vec![
+        or_dash(item.cause.clone()),
+        item.topic.clone(),
+        item.id.clone(),
+        item.attempts_made.to_string(),
+        or_dash(ended.map(|at| instant(at, now_ms))),
+        item.lane.clone(),
+        or_dash(how),
+        or_dash(last.and_then(|last| last.reason.clone())),
+    ]
+}
+
 fn row(item: &NotificationDetails, now_ms: i64) -> Vec<String> {
     let state = match more_of_state(item) {
         Some(more) => format!("{} ({more})", item.state),
@@ -204,6 +252,43 @@ mod tests {
                 "  next attempt   none; `ringback retry` releases the notification",
             ]
         );
+    }
+
+    #[test]
+    fn dead_letters_say_how_the_last_attempt_ended_and_how_many_there_are() {
+        let page = json!({
+            "items": [
+                {
+                    "topic": "t", "id": "1", "state": "dead", "cause": "ladder_exhausted", "attempts_made": 8,
+                    "ended_at": "2026-11-20T08:29:58.000Z", "lane": "https://a.example",
+                    "last_attempt": { "outcome": "http_status", "status": 500, "reason": "answered 500\u{1b}" },
+                },
+                {
+                    "topic": "t", "id": "2", "state": "dead", "cause": "blocked", "attempts_made": 1,
+                    "ended_at": "2026-11-20T08:29:58.000Z", "lane": "https://b.example",
+                    "last_attempt": { "outcome": "dns", "status": null, "reason": "no address" },
+                },
+                { "topic": "t", "id": "3", "state": "dead", "lane": "https://c.example" },
+            ],
+            "total": 12, "next_cursor": "1-2",
+        });
+        let page = serde_json::from_value(page).expect("a page");
+        let text = dead(&page, Colours::never(), NOW_MS);
+        let ended = "2026-11-20T08:29:58.000Z (2s ago)";
+        let gap = " ".repeat(ended.len() - 1);
+        let expected = format!(
+            "cause             topic  id  attempts  ended{}  lane               last attempt     reason
+ladder_exhausted  t      1   8         {ended}  https://a.example  http_status 500  answered 500\\u{{1b}}
+blocked           t      2   1         {ended}  https://b.example  dns              no address
+-                 t      3   0         -{gap}  https://c.example  -                -
+total: 12
+next page: --cursor 1-2
+",
+            " ".repeat(ended.len() - 5)
+        );
+        assert_eq!(text, expected);
+        let empty = serde_json::from_value(json!({ "items": [], "total": 0 })).expect("a page");
+        assert_eq!(dead(&empty, Colours::never(), NOW_MS), "none\n");
     }
 
     #[test]

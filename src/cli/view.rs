@@ -36,6 +36,7 @@ pub struct NotificationDetails {
     pub header_names: Option<Vec<String>>,
     pub body_bytes: Option<u64>,
     pub attempts: Vec<AttemptDetails>,
+    pub last_attempt: Option<AttemptDetails>,
     pub timeline: Vec<TimelineEntry>,
 }
 
@@ -142,6 +143,8 @@ pub struct NotificationPage {
     pub items: Vec<NotificationDetails>,
     #[serde(default)]
     pub next_cursor: Option<String>,
+    #[serde(default)]
+    pub total: Option<u64>,
 }
 
 /// An attempt in an answer of the API.

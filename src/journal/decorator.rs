@@ -14,6 +14,7 @@ use super::{
     RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
     Transition,
 };
+use crate::domain::attempt::Attempt;
 use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
@@ -114,6 +115,10 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         unless_empty!(self, Bodies, bodies, keys)
+    }
+
+    async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
+        unless_empty!(self, LastAttempts, last_attempts, keys)
     }
 
     async fn list(

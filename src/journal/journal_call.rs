@@ -21,6 +21,7 @@ pub enum JournalCall {
     PendingPage,
     Payload,
     Bodies,
+    LastAttempts,
     List,
     SetEndpoint,
     RemoveEndpoint,

@@ -3,6 +3,7 @@
 use super::{
     BodyReading, Cursor, Filter, JournalError, Order, Payload, Pending, SnapshotPage, Transition,
 };
+use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
@@ -39,6 +40,11 @@ pub trait JournalReads: Send + Sync + 'static {
     /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does
     /// not have. The caller limits the total size of the bodies.
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError>;
+
+    /// The last attempts of these notifications, in the order of the keys, without the bodies of their answers and without
+    /// how their calls went on the network. `None` for a key that the journal does not have, and for a notification
+    /// without attempts.
+    async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError>;
 
     /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
     /// there are more; it has a cursor then.

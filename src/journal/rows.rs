@@ -311,6 +311,20 @@ where
         })
     }
 
+    /// Reads rows of `topic, id` and an attempt, in the order of these keys.
+    pub(super) fn attempts_by_key(
+        rows: &'row [R],
+        keys: &[Key],
+    ) -> Result<Vec<Option<Attempt>>, JournalError> {
+        let read = |row| {
+            let mut fields = Self::of(row);
+            Ok((fields.key()?, fields.attempt()?))
+        };
+        let mut known: HashMap<Key, Attempt> =
+            rows.iter().map(read).collect::<Result<_, JournalError>>()?;
+        Ok(keys.iter().map(|key| known.remove(key)).collect())
+    }
+
     /// Reads rows of transitions.
     pub(super) fn transitions(
         rows: impl IntoIterator<Item = &'row R>,

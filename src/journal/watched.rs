@@ -63,6 +63,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Transitions
         | JournalCall::PendingPage
         | JournalCall::List
+        | JournalCall::LastAttempts
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint

@@ -2,6 +2,7 @@
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError, snapshot_of};
+use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
@@ -40,15 +41,21 @@ pub enum Flights {
     Unknown,
 }
 
-/// A page of a list, newest first, without attempts.
+/// A page of a list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListPage {
-    /// The notifications.
+    /// The notifications, without attempts.
     pub items: Vec<Snapshot>,
+    /// The last attempt of each notification, as [`JournalReads::last_attempts`] reads it. Empty without a journal.
+    ///
+    /// [`JournalReads::last_attempts`]: crate::journal::JournalReads::last_attempts
+    pub last_attempts: Vec<Option<Attempt>>,
     /// Whether `in_flight` of the items is known.
     pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
+    /// How many there are in all, if that is counted anyway: of dead letters without a filter.
+    pub total: Option<u64>,
 }
 
 impl Service {
@@ -110,11 +117,25 @@ impl Service {
     /// [`ServiceError::BadCursor`], or if the store that keeps them fails.
     pub async fn dead_letters(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         let mut request = request.clone();
+        let is_filtered = request.filter != Filter::default();
         request.filter.state = Some(State::Dead);
-        if self.has_journal() {
-            self.list_journal(&request, Order::Ended).await
+        let page = if self.has_journal() {
+            self.list_journal(&request, Order::Ended).await?
         } else {
-            self.list_remembered(&request).await
+            self.list_remembered(&request).await?
+        };
+        let total = match is_filtered {
+            true => None,
+            false => Some(self.count_dead_letters().await?),
+        };
+        Ok(ListPage { total, ..page })
+    }
+
+    /// The number of dead letters. The stores count them, so nothing is read for it.
+    async fn count_dead_letters(&self) -> Result<u64, ServiceError> {
+        match self.journal() {
+            Some(journal) => Ok(with_timeout(journal.counts()).await?.dead),
+            None => Ok(with_timeout(self.schedule.counts()).await?.dead),
         }
     }
 
@@ -152,10 +173,14 @@ impl Service {
             marked?;
             items.retain(|item| item.in_flight == in_flight);
         }
+        let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
+        let last_attempts = with_long_timeout(journal.last_attempts(&keys)).await?;
         Ok(ListPage {
             items,
+            last_attempts,
             flights,
             next: page.next.map(display_cursor),
+            total: None,
         })
     }
 
@@ -184,8 +209,8 @@ impl Service {
             if cursor.is_none() || items.len() >= request.limit || scanned >= MOST_SCANNED {
                 return Ok(ListPage {
                     items,
-                    flights: Flights::Known,
                     next: cursor,
+                    ..ListPage::default()
                 });
             }
         }

@@ -221,6 +221,7 @@ macro_rules! contract {
             resealing::nothing_is_changed_if_something_fails_half_way,
             resealing::nothing_is_changed_if_the_process_dies_half_way,
             resealing::a_journal_of_another_master_key_or_of_none_is_left_alone,
+            listing::the_last_attempt_of_each_is_read,
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,

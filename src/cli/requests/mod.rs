@@ -17,7 +17,7 @@ use super::client::{Client, ServerArguments};
 use super::show;
 use super::terminal::{Colours, now_ms};
 use super::time_argument;
-use super::view::NotificationDetails;
+use super::view::{NotificationDetails, NotificationPage};
 use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use crate::domain::timestamp;
@@ -216,13 +216,19 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         Request::DefaultKey(command) => default_key::run(command),
         Request::Find(arguments) => find::run(&arguments),
         Request::Key(command) => api_key::run(command),
-        Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
+        Request::List(list) => {
+            let named = ("state", list.state);
+            print_list("notifications", named, &list.filter, show::list)
+        }
         Request::Lanes(arguments) => lanes::list(&arguments),
         Request::Lane(arguments) => lanes::run(&arguments),
         Request::Jobs(arguments) => jobs::list(&arguments),
         Request::AuditLog(arguments) => audit_log::list(&arguments),
         Request::Job(arguments) => jobs::run(&arguments),
-        Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
+        Request::Dead(dead) => {
+            let named = ("cause", dead.cause);
+            print_list("dead-letters", named, &dead.filter, show::dead)
+        }
     }
 }
 
@@ -316,6 +322,7 @@ fn print_list(
     collection: &str,
     (name, value): (&str, Option<String>),
     filter: &FilterArguments,
+    text: fn(&NotificationPage, Colours, i64) -> String,
 ) -> Result<(), CommandFailure> {
     let client = Client::new(&filter.server)?;
     let named = [(name, value.as_deref())];
@@ -329,7 +336,7 @@ fn print_list(
     let answer = block_on(client.call(Method::GET, url, None))?;
     print_text(answer, &filter.server, |answer| {
         let page = serde_json::from_slice(answer)?;
-        Ok(show::list(&page, Colours::of_stdout(), now_ms()))
+        Ok(text(&page, Colours::of_stdout(), now_ms()))
     })
 }
 

@@ -8,6 +8,7 @@ use super::load::load;
 use super::pending;
 use super::session::AS_OF_NOW;
 use super::statements::integer;
+use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -21,7 +22,7 @@ use crate::journal::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Connection as _;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 
 #[async_trait]
 impl JournalReads for PostgresJournal {
@@ -52,6 +53,10 @@ impl JournalReads for PostgresJournal {
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         self.connections.read(&pending::FindBodies(keys)).await
+    }
+
+    async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
+        self.connections.read(&FindLastAttempts(keys)).await
     }
 
     async fn list(
@@ -125,6 +130,33 @@ impl PostgresCall for FindSnapshots<'_> {
         let known = load(connection, &keys).await?;
         let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
         Ok(self.0.iter().map(stands).collect())
+    }
+}
+
+/// See [`crate::journal::JournalReads::last_attempts`].
+struct FindLastAttempts<'call>(&'call [Key]);
+
+#[async_trait]
+impl PostgresCall for FindLastAttempts<'_> {
+    type Reply = Vec<Option<Attempt>>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(
+            "SELECT g.topic, g.id, a.series, a.number, a.due_ms, a.started_ms, a.duration_ms, a.outcome, a.status,
+                ''::BYTEA, a.reason, ''
+             FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+             CROSS JOIN LATERAL (
+                SELECT row_id FROM notifications WHERE topic = g.topic AND id = g.id OFFSET 0
+             ) AS n
+             CROSS JOIN LATERAL (
+                SELECT * FROM attempts WHERE notification = n.row_id ORDER BY row_id DESC LIMIT 1
+             ) AS a",
+        )
+        .bind(self.0.iter().map(Key::topic).bind_iter())
+        .bind(self.0.iter().map(Key::id).bind_iter())
+        .fetch_all(connection)
+        .await?;
+        Ok(Fields::attempts_by_key(&found, self.0)?)
     }
 }
 

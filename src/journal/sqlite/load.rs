@@ -2,6 +2,7 @@
 
 use super::bulk::{Bulk, Statement};
 use super::error::{SqliteFailure, failed};
+use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::journal::JournalError;
 use crate::journal::rows::{Fields, StoredNotification, StoredRow};
@@ -106,6 +107,28 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
           CROSS JOIN payloads AS p ON p.notification = n.row_id",
     )
 });
+
+static LAST_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        ") SELECT n.topic, n.id, a.series, a.number, a.due_ms, a.started_ms, a.duration_ms, a.outcome, a.status,
+            x'', a.reason, ''
+          FROM wanted
+          CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
+          CROSS JOIN attempts AS a
+            ON a.row_id = (SELECT max(row_id) FROM attempts WHERE notification = n.row_id)",
+    )
+});
+
+/// Finds the last attempts of these keys, in the order of the keys.
+pub(super) async fn last_attempts(
+    connection: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Vec<Option<Attempt>>, SqliteFailure> {
+    let rows = LAST_ATTEMPTS.fetch(connection, keys, bind).await?;
+    Ok(Fields::attempts_by_key(&rows, keys)?)
+}
 
 /// Finds the bodies of these keys, in the order of the keys.
 pub(super) async fn bodies(

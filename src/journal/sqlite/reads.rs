@@ -5,6 +5,7 @@ use super::error::SqliteFailure;
 use super::list;
 use super::load;
 use super::pending;
+use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::list_plan::MOST_SCANNED;
@@ -47,6 +48,11 @@ impl JournalReads for SqliteJournal {
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(load::bodies(&mut reading, keys).await?)
+    }
+
+    async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(load::last_attempts(&mut reading, keys).await?)
     }
 
     async fn list(

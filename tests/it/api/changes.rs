@@ -105,6 +105,8 @@ async fn a_dead_letter_is_listed_and_replayed() {
     assert_eq!(page["next_cursor"], Value::Null);
     assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(page["items"][0]["cause"], "ladder_exhausted");
+    assert_eq!(page["items"][0]["last_attempt"], Value::Null);
+    assert_eq!(page["total"], 1);
     let other = embedded
         .server
         .get("/v1/dead-letters?cause=blocked")
@@ -113,7 +115,8 @@ async fn a_dead_letter_is_listed_and_replayed() {
     assert_eq!(other, json!({"items": [], "next_cursor": null}));
     let path = "/v1/dead-letters?lane=https://Shop.example/notify";
     let of_lane = embedded.server.get(path).await.is(200);
-    assert_eq!(of_lane, page);
+    assert_eq!(of_lane["items"], page["items"]);
+    assert_eq!(of_lane.get("total"), None);
     for bad in [r#"{"reason":5}"#, r#"{"why":"x"}"#, "[]"] {
         let reply = embedded.server.post_text(&replay, bad).await;
         reply.is_problem(422, "fields");

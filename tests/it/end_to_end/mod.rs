@@ -19,6 +19,7 @@ mod endpoint_tls;
 mod endpoints;
 mod endpoints_in_redis;
 mod eviction;
+mod explained;
 mod failures;
 mod fair_shares;
 mod finding;

@@ -102,6 +102,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Payload
         | JournalCall::PendingPage
         | JournalCall::List
+        | JournalCall::LastAttempts
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint

@@ -2,9 +2,11 @@
 
 use super::Store;
 use super::samples::{
-    START_MS, apply, delivery, do_change, keep, recording, refusal, registering_at, registration,
+    START_MS, apply, delivery, do_change, failure, find, keep, key as samples_key, recording,
+    refusal, registering_at, registration,
 };
-use ringback::domain::attempt::Outcome;
+use ringback::domain::attempt::{Answer, Attempt, Outcome};
+use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
@@ -53,6 +55,70 @@ async fn filled(store: &dyn Store) -> Arc<dyn Journal> {
         }
     }
     journal
+}
+
+pub async fn the_last_attempt_of_each_is_read(store: &dyn Store) {
+    let journal = store.open().await;
+    let journal = &*journal;
+    let keep = async |id: &str| {
+        let given = registering_at(registration(samples_key(id)), START_MS);
+        let progress = given.progress;
+        (keep(journal, given).await, progress)
+    };
+    let (twice, progress) = keep("twice").await;
+    apply(journal, failure(&twice, progress)).await;
+    let progress = find(journal, &twice.key).await.progress;
+    apply(journal, refusal(&twice, progress)).await;
+    let (never, _) = keep("never").await;
+    let (interrupted, progress) = keep("interrupted").await;
+    let broken_off = recording(&interrupted, progress, Outcome::Interrupted, None);
+    apply(journal, broken_off).await;
+    // More than one statement of SQLite takes.
+    let mut keys = vec![
+        interrupted.key.clone(),
+        samples_key("unknown"),
+        never.key.clone(),
+        twice.key.clone(),
+    ];
+    keys.extend((0..200).map(|number| samples_key(&number.to_string())));
+    let last = journal.last_attempts(&keys).await.expect("read");
+    assert_eq!(last.len(), keys.len());
+    let told = |attempt: &Attempt| {
+        let answer = &attempt.answer;
+        (
+            attempt.number,
+            answer.outcome,
+            answer.status,
+            answer.reason.clone(),
+        )
+    };
+    let told: Vec<_> = last.iter().map(|last| last.as_ref().map(told)).collect();
+    let reason = |outcome: Outcome| format!("it was {outcome}");
+    let interrupted = (1, Outcome::Interrupted, None, reason(Outcome::Interrupted));
+    let refused = (
+        2,
+        Outcome::HttpStatus,
+        Some(410),
+        reason(Outcome::HttpStatus),
+    );
+    assert_eq!(told[..4], [Some(interrupted), None, None, Some(refused)]);
+    assert!(told[4..].iter().all(Option::is_none));
+    let of_twice = last[3].as_ref().expect("an attempt");
+    let whole = find(journal, &twice.key)
+        .await
+        .attempts
+        .pop()
+        .expect("an attempt");
+    let without_answer = Attempt {
+        answer: Answer {
+            body: Vec::new(),
+            ..whole.answer
+        },
+        trace: CallTrace::default(),
+        ..whole
+    };
+    assert_eq!(*of_twice, without_answer);
+    assert_eq!(journal.last_attempts(&[]).await.expect("read"), []);
 }
 
 async fn ids(journal: &dyn Journal, filter: &Filter, order: Order, limit: usize) -> Vec<String> {
