@@ -43,6 +43,7 @@ pub mod query;
 pub mod reason;
 pub mod registration;
 pub mod request_memory;
+mod request_metrics;
 pub mod reschedule;
 pub mod rights;
 pub mod server;
@@ -282,7 +283,8 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             concurrency_limit::pass,
         ))
         // The caller is checked first, so a request without a right takes no permit.
-        .route_layer(from_fn_with_state(api.clone(), auth::admit));
+        .route_layer(from_fn_with_state(api.clone(), auth::admit))
+        .route_layer(from_fn_with_state(api.clone(), request_metrics::count));
     // These routes need no key, because probes have none. They have no limit of requests either: while a
     // store is away, all permits may be taken, and probes must still be answered. Probes that arrive at the
     // same time share one check of the stores.

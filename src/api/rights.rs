@@ -58,14 +58,23 @@ pub const RIGHTS: &[Right] = &[
 /// What a request needs whose path has matched this route.
 #[must_use]
 pub fn needed(method: &Method, route: &str) -> Permission {
+    right_of(method, route).map_or(Operate, |right| right.2)
+}
+
+/// The method and the path of the route of a request whose path has matched this route; `None` if there is no such row.
+#[must_use]
+pub fn route_of(method: &Method, route: &str) -> Option<(&'static str, &'static str)> {
+    right_of(method, route).map(|right| (right.0, right.1))
+}
+
+fn right_of(method: &Method, route: &str) -> Option<&'static Right> {
     let method = match method.as_str() {
         "HEAD" => "GET",
         method => method,
     };
-    let right = RIGHTS
+    RIGHTS
         .iter()
-        .find(|right| right.0 == method && right.1 == route);
-    right.map_or(Operate, |right| right.2)
+        .find(|right| right.0 == method && right.1 == route)
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ impl Dispatcher {
             abandon: abandon.clone(),
         };
         let permits = Permits::new(concurrency);
+        metrics.limit_concurrency(concurrency);
         let worker = Arc::new(Worker {
             client,
             schedule: schedule.clone(),
@@ -244,7 +245,7 @@ impl Dispatcher {
             let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
-                let _in_flight = worker.metrics.begin();
+                let _in_flight = worker.metrics.begin(lease.class);
                 if stopping {
                     worker.release(lease).await;
                 } else {

@@ -121,6 +121,17 @@ pub enum LaneClass {
 impl LaneClass {
     /// Every class, most urgent first.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Busy, Self::Doubtful, Self::Probing];
+
+    /// The name in the metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Doubtful => "doubtful",
+            Self::Probing => "probing",
+        }
+    }
 }
 
 /// The state of one lane.

@@ -373,6 +373,11 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
         self.around(JournalCall::Counts, calling).await
     }
 
+    async fn oldest_due(&self) -> Result<Option<i64>, JournalError> {
+        let calling = self.inner().oldest_due();
+        self.around(JournalCall::OldestDue, calling).await
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let calling = self.inner().examine(limit);
         self.around(JournalCall::Examine, calling).await

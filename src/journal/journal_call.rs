@@ -54,6 +54,7 @@ pub enum JournalCall {
     Recall,
     Remember,
     Counts,
+    OldestDue,
     Examine,
     Check,
 }

@@ -70,6 +70,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// The numbers of notifications by state.
     async fn counts(&self) -> Result<JournalCounts, JournalError>;
 
+    /// When the pending notification is due that is due first, in milliseconds since 1970; `None` if none is pending. Those
+    /// that are set aside do not count.
+    async fn oldest_due(&self) -> Result<Option<i64>, JournalError>;
+
     /// Reads and counts every notification, and names at most `limit` that have a fault. Takes seconds for
     /// millions of notifications.
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;

@@ -90,7 +90,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Duty
         | JournalCall::Recall
         | JournalCall::Remember
-        | JournalCall::Counts => Some(Work::Browse),
+        | JournalCall::Counts
+        | JournalCall::OldestDue => Some(Work::Browse),
         JournalCall::LaneChanges
         | JournalCall::ApiKeys
         | JournalCall::TakeJob

@@ -13,9 +13,9 @@ use super::recoverable::Recoverable;
 use super::skipped::SkippedLanes;
 use super::wake::Wake;
 use super::{
-    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
-    Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
-    ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease, LeaseRequest,
+    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts,
+    ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use crate::clock::Clock;
 use crate::domain::key::Key;
@@ -48,6 +48,7 @@ pub enum ScheduleCall {
     Restore,
     Dead,
     Counts,
+    LaneCounts,
     Check,
     LaneInFlight,
     Lane,
@@ -182,6 +183,11 @@ impl<Decorator: ScheduleDecorator> ScheduleReads for Decorator {
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
         let calling = self.inner().counts();
         self.around(ScheduleCall::Counts, calling).await
+    }
+
+    async fn lane_counts(&self) -> Result<LaneCounts, ScheduleError> {
+        let calling = self.inner().lane_counts();
+        self.around(ScheduleCall::LaneCounts, calling).await
     }
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {

@@ -164,6 +164,18 @@ pub struct ScheduleCounts {
     pub dead: u64,
 }
 
+/// How many lanes with entries are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneCounts {
+    /// Lanes that are neither probed nor held.
+    pub open: u64,
+    /// Lanes that are probed, and not held.
+    pub probing: u64,
+    /// Lanes that are held, and of which a waiting entry would come next. While a lease of such a lane is in force, it may
+    /// count as open.
+    pub held: u64,
+}
+
 /// The calls that give work: registering, claiming, settling, and leases for changes by hand.
 #[async_trait]
 pub trait ScheduleLeases: Send + Sync + 'static {
@@ -239,6 +251,9 @@ pub trait ScheduleReads: Send + Sync + 'static {
 
     /// Numbers of entries and leases.
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError>;
+
+    /// How many lanes are in which state.
+    async fn lane_counts(&self) -> Result<LaneCounts, ScheduleError>;
 
     /// Number of leases of a lane, for tests and metrics.
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError>;

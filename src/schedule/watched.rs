@@ -69,6 +69,7 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Restore
         | ScheduleCall::Dead
         | ScheduleCall::Counts
+        | ScheduleCall::LaneCounts
         | ScheduleCall::LaneInFlight
         | ScheduleCall::Lane
         | ScheduleCall::Lanes

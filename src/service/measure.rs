@@ -3,8 +3,10 @@
 use super::Service;
 use crate::domain::job::{JobState, MOST_OPEN_JOBS};
 use crate::health::StoreState;
+use crate::telemetry::process::ProcessReading;
 use crate::telemetry::store_readings::{
-    HealthReading, JobsReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+    HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
+    StoreReadings,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -32,6 +34,9 @@ impl Service {
         let journal = async {
             let counts = within_read_limit(self.journal()?.counts()).await?;
             let set_aside = within_read_limit(self.journal()?.all_set_aside(0)).await?;
+            let oldest = within_read_limit(self.journal()?.oldest_due()).await;
+            let now_ms = self.clock.now_ms();
+            let since = |due_ms: i64| u64::try_from(now_ms.saturating_sub(due_ms)).unwrap_or(0);
             Some(JournalReading {
                 registered: counts.registered,
                 pending: counts.scheduled,
@@ -39,13 +44,20 @@ impl Service {
                 dead: counts.dead,
                 cancelled: counts.cancelled,
                 set_aside: set_aside.total,
+                oldest_due_ms: oldest.map(|due_ms| due_ms.map_or(0, since)),
             })
         };
         let schedule = async {
             let counts = within_read_limit(self.schedule.counts()).await?;
+            let lanes = within_read_limit(self.schedule.lane_counts()).await?;
             Some(ScheduleReading {
                 pending: counts.pending,
                 in_flight: counts.in_flight,
+                lanes: LanesReading {
+                    open: lanes.open,
+                    probing: lanes.probing,
+                    held: lanes.held,
+                },
             })
         };
         let jobs = async {
@@ -60,7 +72,8 @@ impl Service {
                 paused: many(JobState::Paused).await?,
             })
         };
-        let (journal, jobs, schedule) = tokio::join!(journal, jobs, schedule);
+        let process = tokio::task::spawn_blocking(ProcessReading::read);
+        let (journal, jobs, schedule, process) = tokio::join!(journal, jobs, schedule, process);
         let report = self.health.report();
         let up = report.stores.iter().map(|(store, report)| {
             let up = report.state == StoreState::Up;
@@ -68,6 +81,7 @@ impl Service {
                 store: store.as_str(),
                 up,
                 failed_calls: self.health.failed_calls(*store),
+                durations: self.health.call_durations(*store),
             }
         });
         let memory = self.schedule.memory().map(|memory| MemoryReading {
@@ -83,7 +97,7 @@ impl Service {
             health: up.collect(),
             unusable_endpoints: self.schedule.skipped_lanes().current().len(),
         };
-        let text: Arc<str> = self.metrics.text(reading).into();
+        let text: Arc<str> = self.metrics.text(reading, process.ok().flatten()).into();
         *last = Some((Instant::now(), text.clone()));
         text
     }

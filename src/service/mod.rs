@@ -341,6 +341,12 @@ impl Service {
         }
     }
 
+    /// The metrics of this server.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// Uses these metrics, which other parts count as well.
     #[must_use]
     pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {

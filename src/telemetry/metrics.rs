@@ -7,9 +7,12 @@
 //! The contents of the stores are not counted here. They are read from the stores when the metrics are
 //! requested, at most once a second: [`store_readings`](super::store_readings).
 
+use super::process::{ProcessCollector, ProcessReading};
 use super::store_readings::{StoreCollector, StoreReadings};
 use crate::domain::attempt::{Attempt, Outcome};
-use prometheus_client::encoding::text::encode;
+use crate::domain::deferral::DeferralReason;
+use crate::domain::lane_health::LaneClass;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The content type of the metrics as text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,22 +35,39 @@ const LATENESSES_S: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0,
 ];
 
+/// Upper bounds of the histogram of request durations, in seconds.
+const REQUESTS_S: [f64; 11] = [
+    0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
+
 /// What a job may do with a notification.
 const JOB_RESULTS: [&str; 3] = ["done", "skipped", "failed"];
 
 /// The only label of a sample, and its value.
 type Labels = [(&'static str, &'static str); 1];
 
+/// The method and the path of a route.
+type RouteLabels = [(&'static str, &'static str); 2];
+/// A route, and the status of an answer.
+type AnswerLabels = (RouteLabels, [(&'static str, u16); 1]);
+
 /// The metrics of one server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// Metrics whose names have no prefix of ours.
+    unprefixed: Registry,
     attempts: Family<Labels, Counter>,
     durations: Histogram,
     latenesses: Histogram,
-    in_flight: Gauge,
+    deferred: Family<Labels, Counter>,
+    in_flight: Family<Labels, Gauge>,
+    concurrency: Gauge,
+    requests: Family<AnswerLabels, Counter>,
+    request_durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
     job_notifications: Family<Labels, Counter>,
     stores: StoreCollector,
+    process: ProcessCollector,
 }
 
 /// Counts one worker as active until this value is dropped.
@@ -73,10 +94,21 @@ impl Metrics {
         for result in JOB_RESULTS {
             drop(job_notifications.get_or_create(&[("result", result)]));
         }
+        let deferred = Family::<Labels, Counter>::default();
+        for reason in DeferralReason::ALL {
+            drop(deferred.get_or_create(&[("by", reason.as_str())]));
+        }
+        let in_flight = Family::<Labels, Gauge>::default();
+        for class in LaneClass::ALL {
+            drop(in_flight.get_or_create(&class_label(class)));
+        }
         let durations = Histogram::new(DURATIONS_S);
         let latenesses = Histogram::new(LATENESSES_S);
-        let in_flight = Gauge::default();
+        let concurrency = Gauge::default();
+        let requests = Family::<AnswerLabels, Counter>::default();
+        let request_durations = Family::new_with_constructor(request_histogram as fn() -> _);
         let stores = StoreCollector::default();
+        let process = ProcessCollector::default();
 
         let mut registry = Registry::with_prefix("ringback");
         registry.register(
@@ -97,14 +129,35 @@ impl Metrics {
         );
         registry.register_with_unit(
             "attempt_lateness",
-            "Time between the due time of an attempt and its start in this process",
+            "Time between the due time of an attempt and its start in this process, without the time for which it was deferred",
             Unit::Seconds,
             latenesses.clone(),
         );
         registry.register(
+            "attempts_deferred",
+            "Attempts that ended in this process and had been deferred, by the reason",
+            deferred.clone(),
+        );
+        registry.register(
             "leases_in_flight",
-            "Leases that this process works on, at most --concurrency",
+            "Leases that this process works on, by the class that their lane had, together at most --concurrency",
             in_flight.clone(),
+        );
+        registry.register(
+            "concurrency_limit",
+            "How many leases this process works on at most: --concurrency",
+            concurrency.clone(),
+        );
+        registry.register(
+            "api_requests",
+            "Requests to the API that were answered, by route and status",
+            requests.clone(),
+        );
+        registry.register_with_unit(
+            "api_request_duration",
+            "Time from the head of a request to the API to the head of its answer, by route",
+            Unit::Seconds,
+            request_durations.clone(),
         );
         registry.register(
             "job_notifications",
@@ -112,22 +165,46 @@ impl Metrics {
             job_notifications.clone(),
         );
         registry.register_collector(Box::new(stores.clone()));
+        let mut unprefixed = Registry::default();
+        unprefixed.register_collector(Box::new(process.clone()));
         Arc::new(Self {
             registry,
+            unprefixed,
             attempts,
             durations,
             latenesses,
+            deferred,
             in_flight,
+            concurrency,
+            requests,
+            request_durations,
             job_notifications,
             stores,
+            process,
         })
     }
 
-    /// Notes that a worker begins to work on a lease.
+    /// Sets how many leases this process works on at most.
+    pub fn limit_concurrency(&self, most: usize) {
+        self.concurrency
+            .set(i64::try_from(most).unwrap_or(i64::MAX));
+    }
+
+    /// Notes that a worker begins to work on a lease of a lane of this class.
     #[must_use]
-    pub fn begin(&self) -> ActiveWorker {
-        self.in_flight.inc();
-        ActiveWorker(self.in_flight.clone())
+    pub fn begin(&self, class: LaneClass) -> ActiveWorker {
+        let gauge = self.in_flight.get_or_create(&class_label(class)).clone();
+        gauge.inc();
+        ActiveWorker(gauge)
+    }
+
+    /// Counts a request to the API that was answered. `method` and `path` are those of the route, not of the request.
+    pub fn request(&self, method: &'static str, path: &'static str, status: u16, took: Duration) {
+        let route = [("method", method), ("route", path)];
+        let answer = (route, [("status", status)]);
+        self.requests.get_or_create(&answer).inc();
+        let durations = self.request_durations.get_or_create(&route);
+        durations.observe(took.as_secs_f64());
     }
 
     /// Counts an attempt that has ended.
@@ -140,7 +217,23 @@ impl Metrics {
             // An interrupted attempt has no duration, and may be recorded long after it began.
             return;
         }
-        let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms).max(0);
+        // What waited because the servers were busy is late; what waited for its destination is not.
+        let deferred_ms = attempt.trace.deferral.map_or(0, |deferral| {
+            let reason = [("by", deferral.by.as_str())];
+            self.deferred.get_or_create(&reason).inc();
+            match deferral.by {
+                DeferralReason::Busy => 0,
+                DeferralReason::Held
+                | DeferralReason::Probing
+                | DeferralReason::Rate
+                | DeferralReason::Concurrency
+                | DeferralReason::Keys
+                | DeferralReason::Order
+                | DeferralReason::Proxy => deferral.ms,
+            }
+        });
+        let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms);
+        let late_ms = late_ms.saturating_sub(deferred_ms).max(0);
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
     }
@@ -154,14 +247,26 @@ impl Metrics {
         }
     }
 
-    /// All metrics as text, with these readings of the stores.
+    /// All metrics as text, with these readings of the stores and of the process.
     #[must_use]
-    pub fn text(&self, readings: StoreReadings) -> String {
+    pub fn text(&self, readings: StoreReadings, process: Option<ProcessReading>) -> String {
         self.stores.set(readings);
+        self.process.set(process);
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("invariant: a string takes everything");
+        encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, &self.unprefixed))
+            .and_then(|()| encode_eof(&mut text))
+            .expect("invariant: a string takes everything");
         text
     }
+}
+
+fn class_label(class: LaneClass) -> Labels {
+    [("class", class.as_str())]
+}
+
+fn request_histogram() -> Histogram {
+    Histogram::new(REQUESTS_S)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285,000 years")]
@@ -174,8 +279,9 @@ mod tests {
     use super::*;
     use crate::domain::attempt::Answer;
     use crate::domain::call_trace::CallTrace;
+    use crate::domain::deferral::Deferral;
     use crate::telemetry::store_readings::{
-        HealthReading, JobsReading, JournalReading, MemoryReading,
+        HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
     };
 
     fn attempt(outcome: Outcome, late_ms: i64, duration_ms: i64) -> Attempt {
@@ -195,6 +301,23 @@ mod tests {
         }
     }
 
+    fn process() -> ProcessReading {
+        ProcessReading {
+            cpu_seconds: 1.25,
+            resident_bytes: 4_096,
+            threads: 3,
+            open_files: 12,
+            most_files: Some(1_024),
+            started_at: 1.5,
+        }
+    }
+
+    fn durations() -> Histogram {
+        let durations = Histogram::new([0.001, 0.01]);
+        durations.observe(0.005);
+        durations
+    }
+
     fn readings() -> StoreReadings {
         StoreReadings {
             journal: Some(JournalReading {
@@ -204,12 +327,21 @@ mod tests {
                 dead: 2,
                 cancelled: 1,
                 set_aside: 2,
+                oldest_due_ms: Some(61_500),
             }),
             jobs: Some(JobsReading {
                 running: 2,
                 paused: 1,
             }),
-            schedule: None,
+            schedule: Some(ScheduleReading {
+                pending: 4,
+                in_flight: 1,
+                lanes: LanesReading {
+                    open: 5,
+                    probing: 3,
+                    held: 1,
+                },
+            }),
             memory: Some(MemoryReading {
                 taken: 1_500,
                 bodies: 500,
@@ -220,11 +352,13 @@ mod tests {
                     store: "journal",
                     up: true,
                     failed_calls: 0,
+                    durations: vec![("reading", durations())],
                 },
                 HealthReading {
                     store: "schedule",
                     up: false,
                     failed_calls: 7,
+                    durations: Vec::new(),
                 },
             ],
             unusable_endpoints: 3,
@@ -237,22 +371,38 @@ mod tests {
         metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
         metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
         metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
-        let in_flight = metrics.begin();
-        drop(metrics.begin());
+        let mut held = attempt(Outcome::HttpStatus, 3_600_004, 40);
+        held.trace.deferral = Some(Deferral {
+            by: DeferralReason::Held,
+            ms: 3_600_000,
+        });
+        metrics.attempt(&held);
+        let in_flight = metrics.begin(LaneClass::Idle);
+        drop(metrics.begin(LaneClass::Probing));
+        metrics.limit_concurrency(16);
+        let took = Duration::from_millis(3);
+        metrics.request("GET", "/v1/lanes/{lane}", 404, took);
         metrics.job_step(3, 2, 0);
-        let text = metrics.text(readings());
+        let text = metrics.text(readings(), Some(process()));
         for line in [
             r#"ringback_job_notifications_total{result="done"} 3"#,
             r#"ringback_job_notifications_total{result="failed"} 0"#,
             r#"ringback_attempts_total{outcome="acknowledged"} 1"#,
             r#"ringback_attempts_total{outcome="interrupted"} 1"#,
             r#"ringback_attempts_total{outcome="dns"} 0"#,
-            r#"ringback_attempt_duration_seconds_bucket{le="0.05"} 1"#,
-            r#"ringback_attempt_duration_seconds_bucket{le="15.0"} 2"#,
-            "ringback_attempt_duration_seconds_count 2",
+            r#"ringback_attempt_duration_seconds_bucket{le="0.05"} 2"#,
+            r#"ringback_attempt_duration_seconds_bucket{le="15.0"} 3"#,
+            "ringback_attempt_duration_seconds_count 3",
+            r#"ringback_attempts_deferred_total{by="held"} 1"#,
+            r#"ringback_attempts_deferred_total{by="rate"} 0"#,
+            r#"ringback_attempt_lateness_seconds_bucket{le="0.005"} 3"#,
             r#"ringback_attempt_lateness_seconds_bucket{le="0.002"} 1"#,
-            r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 2"#,
-            "ringback_leases_in_flight 1",
+            r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 3"#,
+            r#"ringback_leases_in_flight{class="idle"} 1"#,
+            r#"ringback_leases_in_flight{class="probing"} 0"#,
+            "ringback_concurrency_limit 16",
+            r#"ringback_api_requests_total{method="GET",route="/v1/lanes/{lane}",status="404"} 1"#,
+            r#"ringback_api_request_duration_seconds_bucket{method="GET",route="/v1/lanes/{lane}",le="0.005"} 1"#,
             r#"ringback_schedule_memory_bytes{of="entries"} 1000"#,
             r#"ringback_schedule_memory_bytes{of="bodies"} 500"#,
             "ringback_schedule_memory_limit_bytes 4000",
@@ -260,6 +410,12 @@ mod tests {
             r#"ringback_notifications{state="pending"} 4"#,
             r#"ringback_notifications{state="cancelled"} 1"#,
             "ringback_set_aside 2",
+            "ringback_oldest_due_seconds 61.5",
+            r#"ringback_lanes{state="probing"} 3"#,
+            r#"ringback_lanes{state="held"} 1"#,
+            r#"ringback_store_call_duration_seconds_bucket{store="journal",work="reading",le="0.01"} 1"#,
+            "process_open_fds 12",
+            "process_cpu_seconds_total 1.25",
             r#"ringback_jobs{state="running"} 2"#,
             r#"ringback_jobs{state="paused"} 1"#,
             r#"ringback_store_up{store="journal"} 1"#,
@@ -269,10 +425,10 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} in\n{text}");
         }
-        assert!(!text.contains("ringback_schedule_entries{"), "{text}");
         drop(in_flight);
-        let text = metrics.text(StoreReadings::default());
+        let text = metrics.text(StoreReadings::default(), None);
         assert!(!text.contains("ringback_registered "), "{text}");
-        assert!(text.contains("ringback_leases_in_flight 0\n"), "{text}");
+        let idle = "ringback_leases_in_flight{class=\"idle\"} 0\n";
+        assert!(text.contains(idle) && !text.contains("process_"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sets up the log. The metrics are in [`metrics`] and [`store_readings`].
+//! Sets up the log. The metrics are in [`metrics`], [`store_readings`] and [`process`].
 //!
 //! Log lines go to standard error, so that standard output has only the output of a command. The message
 //! of a line can be understood without its fields; the fields are for queries. Secrets, signatures and
@@ -8,6 +8,7 @@
 //! `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `error`.
 
 pub mod metrics;
+pub mod process;
 pub mod store_readings;
 
 use crate::config::{LogConfig, LogFormat};

@@ -5,6 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Unit;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,6 +42,8 @@ pub struct JournalReading {
     pub cancelled: u64,
     /// Pending notifications that are not sent until they are released by hand.
     pub set_aside: u64,
+    /// For how long the pending notification that is due longest has been due, in milliseconds; `None` if that is not known.
+    pub oldest_due_ms: Option<u64>,
 }
 
 /// How many jobs the journal holds that have not ended.
@@ -59,6 +62,19 @@ pub struct ScheduleReading {
     pub pending: u64,
     /// Entries that are in flight, in all servers.
     pub in_flight: u64,
+    /// Lanes that have entries.
+    pub lanes: LanesReading,
+}
+
+/// How many lanes with pending notifications are in which state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LanesReading {
+    /// Lanes that are neither probed nor held.
+    pub open: u64,
+    /// Lanes that are probed, and not held.
+    pub probing: u64,
+    /// Lanes that are held and have something that waits.
+    pub held: u64,
 }
 
 /// How much memory a schedule in memory takes.
@@ -73,7 +89,7 @@ pub struct MemoryReading {
 }
 
 /// Whether a store works.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct HealthReading {
     /// The name of the store.
     pub store: &'static str,
@@ -81,6 +97,8 @@ pub struct HealthReading {
     pub up: bool,
     /// How many calls of this process to the store have failed.
     pub failed_calls: u64,
+    /// How long the calls of this process took, by the kind of work.
+    pub durations: Vec<(&'static str, Histogram)>,
 }
 
 /// Adds the last readings to the text of the metrics. Clones share the readings.
@@ -143,6 +161,14 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
         "Pending notifications that are not sent until they are released by hand, because the journal cannot read them, has lost their bodies or refuses their outcomes",
         None,
         journal.set_aside,
+    )?;
+    let Some(oldest_due_ms) = journal.oldest_due_ms else {
+        return Ok(());
+    };
+    samples.seconds(
+        "oldest_due",
+        "For how long the pending notification that is due longest has been due; 0 if none is due",
+        oldest_due_ms as f64 / 1_000.0,
     )
 }
 
@@ -166,6 +192,21 @@ fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt
         [
             (("state", "pending"), schedule.pending),
             (("state", "in_flight"), schedule.in_flight),
+        ],
+    )?;
+    let LanesReading {
+        open,
+        probing,
+        held,
+    } = schedule.lanes;
+    samples.gauges(
+        "lanes",
+        "Destinations that have pending notifications, by state",
+        None,
+        [
+            (("state", "open"), open),
+            (("state", "probing"), probing),
+            (("state", "held"), held),
         ],
     )
 }
@@ -206,7 +247,20 @@ fn encode_health(samples: &mut Samples<'_>, health: &[HealthReading]) -> fmt::Re
         "store_failed_calls",
         "Calls of this process that failed because the store did not answer or refused them",
         health.iter().map(failed),
-    )
+    )?;
+    let mut durations = (samples.0).encode_descriptor(
+        "store_call_duration",
+        "Duration of the calls of this process to a store, by the kind of work",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    for reading in health {
+        for (work, histogram) in &reading.durations {
+            let labels = [("store", reading.store), ("work", work)];
+            histogram.encode(durations.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// One label and its value.
@@ -220,6 +274,12 @@ impl Samples<'_> {
         let kind = MetricType::Gauge;
         let metric = (self.0).encode_descriptor(name, help, unit.as_ref(), kind)?;
         gauge(value).encode(metric)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let unit = Some(&Unit::Seconds);
+        let metric = (self.0).encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        ConstGauge::new(value).encode(metric)
     }
 
     fn gauges(

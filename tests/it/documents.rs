@@ -4,6 +4,7 @@ mod commands;
 mod http_api;
 mod links;
 
+use prometheus_client::metrics::histogram::Histogram;
 use ringback::config::settings::ALL;
 use ringback::config::{Flags, ServeConfig};
 use ringback::domain::ack;
@@ -13,8 +14,10 @@ use ringback::domain::duration;
 use ringback::domain::ladder;
 use ringback::domain::state::Cause;
 use ringback::telemetry::metrics::Metrics;
+use ringback::telemetry::process::ProcessReading;
 use ringback::telemetry::store_readings::{
-    HealthReading, JobsReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+    HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
+    StoreReadings,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -204,7 +207,7 @@ fn the_documented_refusals_are_those_of_the_program() {
     }
 }
 
-/// A name with its label, and the type, of every metric in an exported text.
+/// A name with its labels, and the type, of every metric in an exported text.
 fn exported(text: &str) -> BTreeSet<(String, String)> {
     let mut metrics = BTreeSet::new();
     let declared = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -216,8 +219,15 @@ fn exported(text: &str) -> BTreeSet<(String, String)> {
         };
         let with_label = format!("{name}{{");
         let sample = text.lines().find_map(|line| line.strip_prefix(&with_label));
-        let label = sample.and_then(|labels| labels.split_once('='));
-        let shown = label.map_or(name.clone(), |(label, _)| format!("{name}{{{label}}}"));
+        let labels = sample.and_then(|labels| labels.split_once("} "));
+        let names = labels.map(|(labels, _)| {
+            let parts = labels.split("\",");
+            let names = parts
+                .filter_map(|part| part.split_once('='))
+                .map(|part| part.0);
+            names.collect::<Vec<_>>().join(", ")
+        });
+        let shown = names.map_or(name.clone(), |names| format!("{name}{{{names}}}"));
         metrics.insert((shown, kind.to_string()));
     }
     metrics
@@ -233,6 +243,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
             dead: 0,
             cancelled: 0,
             set_aside: 0,
+            oldest_due_ms: Some(0),
         }),
         jobs: Some(JobsReading {
             running: 0,
@@ -241,6 +252,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
         schedule: Some(ScheduleReading {
             pending: 0,
             in_flight: 0,
+            lanes: LanesReading::default(),
         }),
         memory: Some(MemoryReading {
             taken: 0,
@@ -251,15 +263,48 @@ fn the_documented_metrics_are_those_that_are_exported() {
             store: "journal",
             up: true,
             failed_calls: 0,
+            durations: vec![("reading", Histogram::new([1.0]))],
         }],
         unusable_endpoints: 0,
     };
+    let metrics = Metrics::new();
+    let took = std::time::Duration::ZERO;
+    metrics.request("GET", "/v1/lanes", 200, took);
     let document = read("docs/operations.md");
+    let is_metric = |name: &str| name.starts_with("`ringback_") || name.starts_with("`process_");
     let documented: BTreeSet<(String, String)> = rows(&document)
-        .filter(|row| row.len() == 3 && row[0].starts_with("`ringback_"))
+        .filter(|row| row.len() == 3 && is_metric(row[0]))
         .map(|row| (row[0].trim_matches('`').to_string(), row[1].to_string()))
         .collect();
-    assert_eq!(documented, exported(&Metrics::new().text(readings)));
+    assert_eq!(
+        documented,
+        exported(&metrics.text(readings, ProcessReading::read()))
+    );
+}
+
+/// The names of metrics in a text: words that begin like ours, without what a histogram adds to its name.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words
+        .filter(|word| word.starts_with("ringback_") || word.starts_with("process_"))
+        .map(|word| word.strip_suffix("_bucket").unwrap_or(word))
+        .collect()
+}
+
+#[test]
+fn the_alerts_and_the_dashboard_use_documented_metrics() {
+    let document = read("docs/operations.md");
+    let documented = metric_names(&document);
+    for file in [
+        "deploy/prometheus/alerts.yml",
+        "deploy/grafana/ringback.json",
+    ] {
+        let text = read(file);
+        let used = metric_names(&text);
+        assert!(used.len() > 10, "{file}: {used:?}");
+        let unknown: Vec<_> = used.difference(&documented).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
 }
 
 #[test]

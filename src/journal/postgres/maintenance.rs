@@ -128,6 +128,10 @@ impl JournalMaintenance for PostgresJournal {
         self.connections.read(&examination::ReadCounts).await
     }
 
+    async fn oldest_due(&self) -> Result<Option<i64>, JournalError> {
+        self.connections.read(&pending::OldestDue).await
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let call = examination::Examine { limit };
         self.connections.read_within(&call, LONGEST_EXAMINING).await

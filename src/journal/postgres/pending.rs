@@ -18,6 +18,26 @@ use tokio::task::coop::consume_budget;
 /// A page ends when its bodies have this many bytes together.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
+/// See [`crate::journal::JournalMaintenance::oldest_due`].
+pub(super) struct OldestDue;
+
+#[async_trait]
+impl PostgresCall for OldestDue {
+    type Reply = Option<i64>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<i64>, PostgresFailure> {
+        let found = sqlx::query_scalar(
+            "SELECT s.next_due_ms FROM statuses AS s
+             WHERE s.state = 'scheduled' AND NOT EXISTS (
+                SELECT 1 FROM notifications AS n JOIN set_aside AS a ON a.topic = n.topic AND a.id = n.id
+                WHERE n.row_id = s.notification
+             )
+             ORDER BY s.next_due_ms, s.notification LIMIT 1",
+        );
+        Ok(found.fetch_optional(connection).await?)
+    }
+}
+
 /// Reads a page: a range of one index, for which the other tables are looked up row by row. PostgreSQL
 /// stores a long body outside of its row. So the bodies of rows beyond the end of the page are not read.
 const PAGE: &str = concat!(

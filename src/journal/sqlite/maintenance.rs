@@ -103,6 +103,11 @@ impl JournalMaintenance for SqliteJournal {
         Ok(examination::counts(&mut reading).await?)
     }
 
+    async fn oldest_due(&self) -> Result<Option<i64>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(pending::oldest_due(&mut reading).await?)
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         Ok(examination::examine(&self.readers, limit).await?)
     }

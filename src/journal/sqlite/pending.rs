@@ -17,6 +17,20 @@ const READ_AT_A_TIME: usize = 64;
 /// A page ends when its bodies have this many bytes together.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
+/// See [`crate::journal::JournalMaintenance::oldest_due`].
+pub(super) async fn oldest_due(
+    connection: &mut SqliteConnection,
+) -> Result<Option<i64>, SqliteFailure> {
+    let found = sqlx::query_scalar(
+        "SELECT n.next_due_ms FROM notifications AS n INDEXED BY pending
+         WHERE n.state = 'scheduled' AND NOT EXISTS (
+            SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+         )
+         ORDER BY n.next_due_ms LIMIT 1",
+    );
+    Ok(found.fetch_optional(connection).await?)
+}
+
 /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
 pub(super) async fn pending(
     readers: &SqlitePool,

@@ -38,8 +38,8 @@ use crate::schedule::recoverable::Recoverable;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
-    Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease, LeaseRequest,
+    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
     ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use async_trait::async_trait;
@@ -199,6 +199,10 @@ impl ScheduleReads for MemorySchedule {
 
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
         Ok(self.state()?.counts())
+    }
+
+    async fn lane_counts(&self) -> Result<LaneCounts, ScheduleError> {
+        Ok(self.state()?.lane_counts())
     }
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {

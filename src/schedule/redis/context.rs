@@ -50,6 +50,10 @@ impl PartitionKeys {
         &self.fixed[0]
     }
 
+    pub fn lanes(&self) -> &str {
+        &self.fixed[1]
+    }
+
     pub fn leases(&self) -> &str {
         &self.fixed[2]
     }

@@ -44,6 +44,7 @@ mod default_keys;
 mod directory;
 mod durability;
 mod endpoints;
+mod lane_counts;
 mod lane_pages;
 mod lane_settings;
 mod leases;

@@ -2,12 +2,12 @@
 
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
 use super::reply::Item;
-use super::{RedisSchedule, dead, lane_pages};
+use super::{RedisSchedule, dead, lane_counts, lane_pages};
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{
-    DeadPage, FoundEntry, Holding, ScheduleCounts, ScheduleError, ScheduleReads,
+    DeadPage, FoundEntry, Holding, LaneCounts, ScheduleCounts, ScheduleError, ScheduleReads,
 };
 use async_trait::async_trait;
 use redis::Value;
@@ -98,6 +98,17 @@ impl ScheduleReads for RedisSchedule {
             counts.pending += size("HLEN", keys.jobs())
                 .await?
                 .saturating_sub(dead + ended);
+        }
+        Ok(counts)
+    }
+
+    async fn lane_counts(&self) -> Result<LaneCounts, ScheduleError> {
+        let mut counts = LaneCounts::default();
+        for partition in self.partitions.iter() {
+            let found = lane_counts::of(partition).await?;
+            counts.open += found.open;
+            counts.probing += found.probing;
+            counts.held += found.held;
         }
         Ok(counts)
     }

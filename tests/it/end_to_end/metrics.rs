@@ -76,19 +76,77 @@ async fn the_sum_of_all_states_is_what_was_registered(stores: Stores) {
             ("ringback_attempts_total{outcome=\"timeout\"}", 0.0),
             ("ringback_attempt_duration_seconds_count", 2.0),
             ("ringback_attempt_lateness_seconds_count", 2.0),
-            ("ringback_leases_in_flight", 0.0),
+            ("ringback_leases_in_flight{class=\"idle\"}", 0.0),
+            ("ringback_leases_in_flight{class=\"doubtful\"}", 0.0),
+            ("ringback_attempts_deferred_total{by=\"held\"}", 0.0),
+            ("ringback_lanes{state=\"open\"}", 1.0),
+            ("ringback_lanes{state=\"probing\"}", 0.0),
+            ("ringback_oldest_due_seconds", 0.0),
+            (
+                "ringback_api_requests_total{method=\"POST\",route=\"/v1/notifications\",status=\"201\"}",
+                4.0,
+            ),
+            (
+                "ringback_api_requests_total{method=\"DELETE\",route=\"/v1/notifications/{topic}/{id}\",status=\"200\"}",
+                1.0,
+            ),
             ("ringback_store_up{store=\"journal\"}", 1.0),
             ("ringback_store_up{store=\"schedule\"}", 1.0),
             ("ringback_store_failed_calls_total{store=\"journal\"}", 0.0),
         ],
     )
     .await;
+    let limit = samples["ringback_concurrency_limit"];
+    assert!(limit > 0.0, "{samples:?}");
+    for name in [
+        "ringback_store_call_duration_seconds_count{store=\"journal\",work=\"settling\"}",
+        "ringback_store_call_duration_seconds_count{store=\"schedule\",work=\"claiming\"}",
+        "ringback_api_request_duration_seconds_count{method=\"POST\",route=\"/v1/notifications\"}",
+    ] {
+        assert!(samples[name] >= 1.0, "{name}");
+    }
+    #[cfg(target_os = "linux")]
+    for name in [
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_cpu_seconds_total",
+    ] {
+        assert!(samples[name] > 0.0, "{name}");
+    }
     let outside = |name: &String| name.contains("127.0.0.1") || name.contains("\"t\"");
     assert!(!samples.keys().any(outside), "{samples:?}");
     server.stop().await;
 }
 
 crate::end_to_end::on_journaled_stores!(the_sum_of_all_states_is_what_was_registered);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_counted_by_route_whatever_their_paths_say() {
+    let server = Server::start(Stores::Embedded).await;
+    let api = &*server;
+    assert_eq!(
+        api.call(Method::GET, "/v1/notifications/t/1", None).await.0,
+        404
+    );
+    assert_eq!(
+        api.call(Method::GET, "/v1/notifications/t/2", None).await.0,
+        404
+    );
+    assert_eq!(
+        api.call(Method::PUT, "/v1/notifications/t/2", None).await.0,
+        405
+    );
+    assert_eq!(api.call(Method::GET, "/v1/nothing", None).await.0, 404);
+    let shown = "ringback_api_requests_total{method=\"GET\",route=\"/v1/notifications/{topic}/{id}\",status=\"404\"}";
+    let samples = until(&server, &[(shown, 2.0)]).await;
+    let counted = samples
+        .iter()
+        .filter(|(name, _)| name.starts_with("ringback_api_requests_total"));
+    let other = "ringback_api_requests_total{method=\"other\",route=\"other\",status=\"405\"}";
+    let names: Vec<&str> = counted.map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, [shown, other]);
+    server.stop().await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_in_one_process_count_for_themselves() {

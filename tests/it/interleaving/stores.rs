@@ -53,6 +53,7 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         | ScheduleCall::Scan
         | ScheduleCall::Dead
         | ScheduleCall::Counts
+        | ScheduleCall::LaneCounts
         | ScheduleCall::Check
         | ScheduleCall::LaneInFlight
         | ScheduleCall::Lane
@@ -129,6 +130,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Recall
         | JournalCall::Remember
         | JournalCall::Counts
+        | JournalCall::OldestDue
         | JournalCall::Examine
         | JournalCall::Check => None,
     }

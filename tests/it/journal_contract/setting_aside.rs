@@ -2,7 +2,7 @@
 
 use super::samples::{
     START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, record,
-    registering,
+    registering, registering_at, registration,
 };
 use super::{INSTANCE, Store};
 use ringback::domain::change::Change;
@@ -45,6 +45,25 @@ async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
             None => return found,
         }
     }
+}
+
+pub async fn the_oldest_due_is_pending_and_not_set_aside(store: &dyn Store) {
+    let journal = store.open().await;
+    let oldest = async || journal.oldest_due().await.expect("read");
+    assert_eq!(oldest().await, None);
+    for (id, later_ms) in [("b", 20), ("a", 10), ("c", 30)] {
+        let registering = registering_at(registration(key(id)), START_MS + later_ms);
+        keep(&*journal, registering).await;
+    }
+    assert_eq!(oldest().await, Some(START_MS + 10));
+    set_aside(&*journal, "a", "unreadable").await;
+    assert_eq!(oldest().await, Some(START_MS + 20));
+    let found = find(&*journal, &key("b")).await;
+    let pending = journal.pending(&key("b")).await.expect("read");
+    let pending = pending.expect("it is pending");
+    let ended = delivery(&pending.notification, found.progress);
+    apply(&*journal, ended).await;
+    assert_eq!(oldest().await, Some(START_MS + 30));
 }
 
 pub async fn what_is_set_aside_is_pending_and_put_into_no_schedule(store: &dyn Store) {

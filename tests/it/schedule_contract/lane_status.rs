@@ -5,8 +5,8 @@ use super::lane_settings::{held, limited};
 use ringback::domain::lane_health::LaneReport;
 use ringback::domain::lane_settings::{LaneSetting, LaneState};
 use ringback::domain::state::State;
-use ringback::schedule::Limits;
 use ringback::schedule::lane_status::{LaneSelection, LaneStatus};
+use ringback::schedule::{LaneCounts, Limits};
 use std::collections::BTreeSet;
 
 impl Fixture {
@@ -38,6 +38,39 @@ fn names(lanes: impl Iterator<Item = String>) -> BTreeSet<String> {
     lanes
         .map(|lane| lane_of(&lane).as_str().to_string())
         .collect()
+}
+
+pub async fn lanes_are_counted_by_their_state(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let check = async |open, probing, held| {
+        let expected = LaneCounts {
+            open,
+            probing,
+            held,
+        };
+        let counts = fixture.schedule.lane_counts().await.expect("counted");
+        assert_eq!(counts, expected);
+    };
+    check(0, 0, 0).await;
+    for number in 0..3 {
+        fixture.put("shop", &number.to_string(), 0).await;
+        let lease = fixture.claim_one().await;
+        check(1, 0, 0).await;
+        let lease = lease.with_report(Some(LaneReport::Unanswered));
+        fixture.done(&lease, end(&lease, State::Dead, 7)).await;
+    }
+    check(0, 0, 0).await;
+    for (lane, id) in [("shop", "3"), ("other", "4"), ("third", "5")] {
+        fixture.put(lane, id, 5_000).await;
+    }
+    check(2, 1, 0).await;
+    fixture.configure("other", held()).await;
+    check(1, 1, 1).await;
+    fixture.configure("shop", held()).await;
+    check(1, 0, 2).await;
+    fixture.configure("other", LaneSetting::Hold(None)).await;
+    fixture.configure("shop", LaneSetting::Hold(None)).await;
+    check(2, 1, 0).await;
 }
 
 pub async fn a_lane_shows_what_is_in_it(open: impl AsyncFn(Limits) -> Fixture) {

@@ -241,6 +241,7 @@ macro_rules! each_entry {
                 many_skipped_lanes_hide_no_other,
             }
             lane_status {
+                lanes_are_counted_by_their_state,
                 a_lane_shows_what_is_in_it,
                 a_lane_shows_how_it_is_doing_and_its_settings,
                 pages_show_every_lane,

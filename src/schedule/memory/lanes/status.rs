@@ -3,6 +3,7 @@
 use super::Lanes;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneHealth;
+use crate::schedule::LaneCounts;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -24,6 +25,20 @@ impl Lanes {
             oldest_due_ms: first_ms.filter(|first_ms| *first_ms <= now_ms),
             ..LaneStatus::of(lane.clone(), &queue.health, self.cap, settings)
         }
+    }
+
+    /// How many lanes are in which state.
+    pub(in crate::schedule::memory) fn counts(&self) -> LaneCounts {
+        let mut counts = LaneCounts::default();
+        for queue in self.lanes.values() {
+            let count = match (queue.is_held, queue.health.is_probing()) {
+                (true, _) => &mut counts.held,
+                (false, true) => &mut counts.probing,
+                (false, false) => &mut counts.open,
+            };
+            *count += 1;
+        }
+        counts
     }
 
     /// Lanes in the order of their names, `limit` at most. The cursor is the name of the last lane.

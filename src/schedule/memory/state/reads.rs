@@ -5,7 +5,9 @@ use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::outage::EndedOutage;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
-use crate::schedule::{DeadPage, FoundEntry, Holding, Scanned, ScheduleCounts, ScheduleError};
+use crate::schedule::{
+    DeadPage, FoundEntry, Holding, LaneCounts, Scanned, ScheduleCounts, ScheduleError,
+};
 
 impl MemoryState {
     pub(in crate::schedule::memory) fn find(&self, key: &Key) -> Option<FoundEntry> {
@@ -78,6 +80,10 @@ impl MemoryState {
             in_flight: count(self.leases.len() + self.reserved.len()),
             dead: count(self.ended.dead_count()),
         }
+    }
+
+    pub(in crate::schedule::memory) fn lane_counts(&self) -> LaneCounts {
+        self.lanes.counts()
     }
 
     pub(in crate::schedule::memory) fn lane(&self, lane: &Lane, now_ms: i64) -> LaneStatus {
