@@ -5,6 +5,7 @@
 //! and released when the worker has ended. So the attempts in flight are bounded, and every claimed lease gets
 //! a worker at once.
 
+use super::attempt_log::AttemptLog;
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -114,6 +115,7 @@ impl Dispatcher {
             abandon,
             health: health.clone(),
             bodies,
+            log: AttemptLog::default(),
             metrics,
             permits: permits.clone(),
         });

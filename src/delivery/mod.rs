@@ -9,6 +9,7 @@
 //! `domain::ack` decides what an answer means, and `domain::decision` what follows from it.
 
 pub mod address_filter;
+mod attempt_log;
 mod bodies;
 pub mod call_recorder;
 pub mod call_target;

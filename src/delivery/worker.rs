@@ -13,6 +13,7 @@
 //! without knowing that. So the next worker first raises the fence of the notification in the journal, and
 //! the journal refuses the late change.
 
+use super::attempt_log::AttemptLog;
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
@@ -68,6 +69,8 @@ pub struct Worker {
     pub(super) health: Arc<Health>,
     /// Gets the bodies that are to be sent.
     pub(super) bodies: BodyReader,
+    /// Writes the log of the attempts.
+    pub(super) log: AttemptLog,
     /// Counts the attempts.
     pub(super) metrics: Arc<Metrics>,
     /// Gets to know which attempts are answered.
@@ -274,7 +277,7 @@ impl Worker {
         if let Some(LaneReport::Answered(_)) = lease.report {
             self.permits.answered(lease.class);
         }
-        log(&notification, &attempt, &decision);
+        self.log.write(&notification, &attempt, &decision);
         if holds_when_gone && decision.request == Some(RequestEffect::Stopped) {
             Box::pin(self.hold_gone_lane(&mut lease)).await;
         }
@@ -436,34 +439,6 @@ fn mark_recovery(answer: &mut Answer) {
     } else {
         format!("{} ({mark})", answer.reason)
     };
-}
-
-fn log(notification: &Notification, attempt: &Attempt, decision: &Decision) {
-    let Attempt {
-        number,
-        duration_ms,
-        answer,
-        ..
-    } = attempt;
-    let Notification { key, lane, .. } = notification;
-    let outcome = answer.outcome;
-    let (status, reason) = (answer.status, &answer.reason);
-    match decision.state {
-        State::Delivered => tracing::debug!(
-            notification = %key, %lane, attempt = number, duration_ms, status,
-            "a delivery attempt succeeded; the notification is to be recorded as delivered"
-        ),
-        State::Scheduled | State::Cancelled => tracing::info!(
-            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            "a delivery attempt did not succeed; another attempt is to follow"
-        ),
-        State::Dead => tracing::info!(
-            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            cause = decision.cause.map(|cause| cause.as_str()),
-            "a delivery attempt failed, and no other is to follow; the notification is to be recorded as a dead \
-             letter, which is sent again only if it is replayed"
-        ),
-    }
 }
 
 /// A random number from 0 up to 1, for ladders with jitter.
