@@ -26,7 +26,6 @@ use crate::domain::attempt::{Answer, Attempt};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::lane_health::{CallOutcome, LaneReport};
-use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffect};
 use crate::domain::snapshot::Snapshot;

@@ -1,9 +1,10 @@
 //! The command `audit-log`: what people did. The command `audit` is another one: it compares the stores.
 
-use super::print_text;
+use super::{add_query, print_text};
 use crate::cli::client::{Client, ServerArguments};
-use crate::cli::terminal::{Colours, clean, instant, now_ms, table};
-use crate::cli::{CommandFailure, block_on};
+use crate::cli::table::table;
+use crate::cli::terminal::{Colours, clean, instant, now_ms};
+use crate::cli::{CommandFailure, block_on, time_argument};
 use clap::Args;
 use reqwest::Method;
 use serde::Deserialize;
@@ -13,11 +14,11 @@ pub struct AuditLogArguments {
     /// Only acts of this person or API key
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only acts at or after this time, such as 2026-11-20T08:30:00Z
-    #[arg(long, value_name = "TIME")]
+    /// Only from this time on: 2h (so long ago), 2026-11-20 or '2026-11-20 14:30' (local time), or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     from: Option<String>,
-    /// Only acts before this time
-    #[arg(long, value_name = "TIME")]
+    /// Only before this time, which is not included; written like --from
+    #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     to: Option<String>,
     /// Maximum number of acts
     #[arg(long, value_name = "N")]
@@ -67,11 +68,8 @@ pub fn list(arguments: &AuditLogArguments) -> Result<(), CommandFailure> {
         ("limit", &limit),
         ("cursor", &arguments.cursor),
     ];
-    for (name, value) in query {
-        if let Some(value) = value {
-            url.query_pairs_mut().append_pair(name, value);
-        }
-    }
+    let query = query.map(|(name, value)| (name, value.as_deref()));
+    add_query(&mut url, query);
     let answer = block_on(client.call(Method::GET, url, None))?;
     print_text(answer, &arguments.server, |answer| {
         let page = serde_json::from_slice(answer)?;

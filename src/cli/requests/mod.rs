@@ -358,7 +358,17 @@ fn list_url(
         ("limit", limit.as_deref()),
         ("cursor", cursor),
     ];
-    for (name, value) in named.iter().chain(&of_filter) {
+    let given = named.iter().chain(&of_filter);
+    add_query(&mut url, given.copied());
+    url
+}
+
+/// Adds those of these parameters to a URL that have a value.
+fn add_query<'text>(
+    url: &mut Url,
+    parameters: impl IntoIterator<Item = (&'text str, Option<&'text str>)>,
+) {
+    for (name, value) in parameters {
         if let Some(value) = value {
             url.query_pairs_mut().append_pair(name, value);
         }
@@ -366,7 +376,6 @@ fn list_url(
     // A blank as `+`, as forms have it, would be read as a plus sign.
     let query = url.query().map(|query| query.replace('+', "%20"));
     url.set_query(query.as_deref());
-    url
 }
 
 const NOT_OURS: &str = "the answer does not come from a Ringback server";
