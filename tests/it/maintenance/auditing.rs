@@ -27,11 +27,13 @@ impl Stage {
     fn audited(&self, status: i32, further: &[&str]) -> Value {
         let finished = self.audit(&[&["--json"], further].concat());
         assert_eq!(finished.status, status, "{}", finished.stderr);
+        assert_eq!(finished.stderr, "");
         let complaint = match status {
             0 => "",
             _ => "ringback: not everything is accounted for\n",
         };
-        assert_eq!(finished.stderr, complaint);
+        let in_words = self.audit(further);
+        assert_eq!((in_words.status, &*in_words.stderr), (status, complaint));
         let report: Value = serde_json::from_str(&finished.stdout).expect("JSON");
         assert_eq!(report["sound"], status == 0);
         report
