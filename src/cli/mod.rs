@@ -1,6 +1,6 @@
 //! The command line: the list of commands, and how their errors are reported.
 //!
-//! The exit statuses are listed in [`ExitStatus`]. If the reader of standard output ends early (`ringback ladder |
+//! The exit statuses are listed in `exit_status.rs`. If the reader of standard output ends early (`ringback ladder |
 //! head -1`), the command ends with status 0.
 //!
 //! An error is printed in one line or a few on standard error. With `--json`, it is printed as a JSON object on standard
