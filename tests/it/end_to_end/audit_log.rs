@@ -371,6 +371,6 @@ async fn the_command_lists_what_people_did() {
     let none = ringback(&["audit-log", "--from", "2099-01-01T00:00:00Z"]);
     assert_eq!((none.status, &*none.stdout), (0, "none\n"));
     let wrong = ringback(&["audit-log", "--to", "tomorrow"]);
-    assert_eq!(wrong.status, 1, "{}", wrong.stdout);
+    assert_eq!(wrong.status, 2, "{}", wrong.stdout);
     server.stop().await;
 }
