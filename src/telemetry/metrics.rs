@@ -414,7 +414,7 @@ mod tests {
             r#"ringback_lanes{state="probing"} 3"#,
             r#"ringback_lanes{state="held"} 1"#,
             r#"ringback_store_call_duration_seconds_bucket{le="0.01",store="journal",work="reading"} 1"#,
-            "process_open_fds 12",
+            "process_open_fds 12.0",
             "process_cpu_seconds_total 1.25",
             r#"ringback_jobs{state="running"} 2"#,
             r#"ringback_jobs{state="paused"} 1"#,
