@@ -1,7 +1,7 @@
 //! The route `/v1/notifications/{topic}/{id}/payload`: what a notification sends.
 //!
-//! What is sent may hold personal data, so an answer is not to be kept by caches, and the log and the audit log say who has
-//! read it. They have nothing of the content.
+//! What is sent may hold personal data, so an answer is not to be kept by caches. The log says who has read it, and the audit
+//! log too, but for the services that register notifications themselves. They have nothing of the content.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;

@@ -20,13 +20,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When summaries of a destination that goes on failing follow, after the line before each. Later ones come as the last one.
+/// The waits before each summary of a destination that goes on failing. After the third, the last one is used again.
 const SUMMARIES: [Duration; 3] = [
     Duration::from_secs(60),
     Duration::from_secs(600),
     Duration::from_secs(3_600),
 ];
-/// It is over if the last attempt that failed is so long ago.
+/// A destination has recovered when an attempt succeeds and none has failed for so long.
 const QUIET: Duration = Duration::from_secs(60);
 /// A destination without a failed attempt for so long is forgotten. The next attempt that fails is then a new beginning.
 const FORGOTTEN: Duration = Duration::from_secs(2 * 3_600);
@@ -139,6 +139,13 @@ impl FailingLanes {
         {
             self.swept = Some(now);
             self.lanes.retain(|_, known| !is_old(known));
+            if self.lanes.len() >= MOST_LANES {
+                tracing::warn!(
+                    destinations = MOST_LANES,
+                    "too many destinations fail; further ones have no lines in the log until some of these recover or have \
+                     had no failed attempt for two hours"
+                );
+            }
         }
         if self.lanes.len() >= MOST_LANES && !self.lanes.contains_key(lane) {
             return None;
@@ -184,7 +191,7 @@ impl FailureLine {
             Self::Begins => tracing::info!(
                 %lane, %outcome, status, reason,
                 "a delivery attempt did not succeed; further failed attempts for this destination are in the log as \
-                 summaries only, until one succeeds"
+                 summaries only, until one succeeds and none has failed for a minute"
             ),
             Self::GoesOn {
                 failed,

@@ -23,7 +23,8 @@ impl Actor {
         }
     }
 
-    /// The audit log does not keep what is done under this name here. There are three such cases: a service that
+    /// The audit log does not keep what is done under this name here. Beside the parts of the server, there are three
+    /// such cases: a service that
     /// registers, moves and cancels its own notifications; a step of a job, whose making is the act of the person; a line
     /// of a history that is written once more.
     #[must_use]

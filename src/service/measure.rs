@@ -49,15 +49,15 @@ impl Service {
         };
         let schedule = async {
             let counts = within_read_limit(self.schedule.counts()).await?;
-            let lanes = within_read_limit(self.schedule.lane_counts()).await?;
+            let lanes = within_read_limit(self.schedule.lane_counts()).await;
             Some(ScheduleReading {
                 pending: counts.pending,
                 in_flight: counts.in_flight,
-                lanes: LanesReading {
+                lanes: lanes.map(|lanes| LanesReading {
                     open: lanes.open,
                     probing: lanes.probing,
                     held: lanes.held,
-                },
+                }),
             })
         };
         let jobs = async {

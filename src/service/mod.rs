@@ -73,12 +73,16 @@ const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// Maximum number of test calls at a time. More are refused: they would wait in requests of the API.
 const MOST_TEST_CALLS: usize = 16;
+/// Maximum number of registered notifications that are read at once to say in which fields a registration differs.
+const MOST_COMPARISONS: usize = 2;
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The operations on notifications.
 pub struct Service {
     recorder: Option<Arc<Recorder>>,
+    /// For reading what is registered, to tell a caller in which fields another registration differs.
+    comparisons: Semaphore,
     access: Arc<AccessControl>,
     endpoints: Arc<Endpoints>,
     test_caller: Option<Arc<dyn TestCaller>>,
@@ -293,6 +297,7 @@ impl Service {
         let clock = schedule.clock();
         Self {
             health: Health::new(recorder.is_some()),
+            comparisons: Semaphore::new(MOST_COMPARISONS),
             metrics: Metrics::new(),
             last_reading: LastReading::default(),
             job_wake: Notify::new(),

@@ -130,9 +130,12 @@ impl Service {
         asked_start: AskedStart,
     ) -> Result<RegisterReply, ServiceError> {
         if known.fingerprint != asked.fingerprint {
-            // If it cannot be read, the fields that it has are not compared. The answer is the same.
-            let payload = Box::pin(self.kept_payload(&known.key)).await;
-            let payload = payload.ok().flatten();
+            // If it cannot be read, the fields that it has are not compared. The answer is the same. Few are read at once:
+            // a caller with a mistake may send thousands of these, and the readers of the journal have other work.
+            let payload = match self.comparisons.try_acquire() {
+                Ok(_permit) => Box::pin(self.kept_payload(&known.key)).await.ok().flatten(),
+                Err(_) => None,
+            };
             let differing = differing_fields(asked, asked_start, &known, payload.as_ref());
             return Err(ServiceError::Mismatch {
                 snapshot: Box::new(known),

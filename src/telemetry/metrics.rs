@@ -217,19 +217,17 @@ impl Metrics {
             // An interrupted attempt has no duration, and may be recorded long after it began.
             return;
         }
-        // What waited because the servers were busy is late; what waited for its destination is not.
+        // What waited for its destination or its order is not late; what waited because of the servers is.
         let deferred_ms = attempt.trace.deferral.map_or(0, |deferral| {
             let reason = [("by", deferral.by.as_str())];
             self.deferred.get_or_create(&reason).inc();
             match deferral.by {
-                DeferralReason::Busy => 0,
+                DeferralReason::Busy | DeferralReason::Keys | DeferralReason::Proxy => 0,
                 DeferralReason::Held
                 | DeferralReason::Probing
                 | DeferralReason::Rate
                 | DeferralReason::Concurrency
-                | DeferralReason::Keys
-                | DeferralReason::Order
-                | DeferralReason::Proxy => deferral.ms,
+                | DeferralReason::Order => deferral.ms,
             }
         });
         let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms);
@@ -336,11 +334,11 @@ mod tests {
             schedule: Some(ScheduleReading {
                 pending: 4,
                 in_flight: 1,
-                lanes: LanesReading {
+                lanes: Some(LanesReading {
                     open: 5,
                     probing: 3,
                     held: 1,
-                },
+                }),
             }),
             memory: Some(MemoryReading {
                 taken: 1_500,
@@ -377,6 +375,12 @@ mod tests {
             ms: 3_600_000,
         });
         metrics.attempt(&held);
+        let mut late = attempt(Outcome::Acknowledged, 60_000, 40);
+        late.trace.deferral = Some(Deferral {
+            by: DeferralReason::Proxy,
+            ms: 60_000,
+        });
+        metrics.attempt(&late);
         let in_flight = metrics.begin(LaneClass::Idle);
         drop(metrics.begin(LaneClass::Probing));
         metrics.limit_concurrency(16);
@@ -387,17 +391,18 @@ mod tests {
         for line in [
             r#"ringback_job_notifications_total{result="done"} 3"#,
             r#"ringback_job_notifications_total{result="failed"} 0"#,
-            r#"ringback_attempts_total{outcome="acknowledged"} 1"#,
+            r#"ringback_attempts_total{outcome="acknowledged"} 2"#,
             r#"ringback_attempts_total{outcome="interrupted"} 1"#,
             r#"ringback_attempts_total{outcome="dns"} 0"#,
-            r#"ringback_attempt_duration_seconds_bucket{le="0.05"} 2"#,
-            r#"ringback_attempt_duration_seconds_bucket{le="15.0"} 3"#,
-            "ringback_attempt_duration_seconds_count 3",
+            r#"ringback_attempt_duration_seconds_bucket{le="0.05"} 3"#,
+            r#"ringback_attempt_duration_seconds_bucket{le="15.0"} 4"#,
+            "ringback_attempt_duration_seconds_count 4",
             r#"ringback_attempts_deferred_total{by="held"} 1"#,
             r#"ringback_attempts_deferred_total{by="rate"} 0"#,
             r#"ringback_attempt_lateness_seconds_bucket{le="0.005"} 3"#,
             r#"ringback_attempt_lateness_seconds_bucket{le="0.002"} 1"#,
-            r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 3"#,
+            r#"ringback_attempt_lateness_seconds_bucket{le="30.0"} 3"#,
+            r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 4"#,
             r#"ringback_leases_in_flight{class="idle"} 1"#,
             r#"ringback_leases_in_flight{class="probing"} 0"#,
             "ringback_concurrency_limit 16",

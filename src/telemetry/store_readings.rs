@@ -62,8 +62,8 @@ pub struct ScheduleReading {
     pub pending: u64,
     /// Entries that are in flight, in all servers.
     pub in_flight: u64,
-    /// Lanes that have entries.
-    pub lanes: LanesReading,
+    /// Lanes that have entries; `None` if they could not be counted.
+    pub lanes: Option<LanesReading>,
 }
 
 /// How many lanes with pending notifications are in which state.
@@ -194,11 +194,14 @@ fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt
             (("state", "in_flight"), schedule.in_flight),
         ],
     )?;
+    let Some(lanes) = schedule.lanes else {
+        return Ok(());
+    };
     let LanesReading {
         open,
         probing,
         held,
-    } = schedule.lanes;
+    } = lanes;
     samples.gauges(
         "lanes",
         "Destinations that have pending notifications, by state",

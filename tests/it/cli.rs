@@ -251,8 +251,8 @@ fn an_unknown_command_or_flag_is_a_short_message() {
         assert_eq!(finished.status, 2);
     };
     check(
-        &["audti"],
-        "unrecognized subcommand 'audti' - a similar subcommand exists: 'audit'",
+        &["migrat"],
+        "unrecognized subcommand 'migrat' - a similar subcommand exists: 'migrate'",
     );
     check(
         &["serve", "--listn", "x"],

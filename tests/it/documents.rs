@@ -252,7 +252,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
         schedule: Some(ScheduleReading {
             pending: 0,
             in_flight: 0,
-            lanes: LanesReading::default(),
+            lanes: Some(LanesReading::default()),
         }),
         memory: Some(MemoryReading {
             taken: 0,

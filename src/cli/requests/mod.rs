@@ -99,7 +99,7 @@ pub struct ShowArguments {
     /// Show the whole history, not only its end
     #[arg(long)]
     all: bool,
-    /// Print what is sent instead: the headers and the body. The server's log and audit log say who asked
+    /// Print what is sent instead: the headers and the body. The server's log says who asked
     #[arg(long, conflicts_with = "all")]
     payload: bool,
 }
@@ -160,7 +160,7 @@ struct FilterArguments {
     /// Only from this time on: 2h (so long ago), 2026-11-20 or '2026-11-20 14:30' (local time), or RFC 3339
     #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     from: Option<String>,
-    /// Only before this time, which is not included: 2026-11-20 ends with the 19th; written like --from
+    /// Only before this time, which is not included; written like --from
     #[arg(long, value_name = "TIME", value_parser = time_argument::parse)]
     to: Option<String>,
     /// Maximum number of items

@@ -11,8 +11,8 @@ use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Payload, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use sqlx::{Connection as _, Executor as _, Row as _};
 use tokio::task::coop::consume_budget;
 
 /// A page ends when its bodies have this many bytes together.
@@ -26,15 +26,23 @@ impl PostgresCall for OldestDue {
     type Reply = Option<i64>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Option<i64>, PostgresFailure> {
-        let found = sqlx::query_scalar(
+        let mut reading = connection.begin().await?;
+        // While an old snapshot is open, the first part of the index may be entries that nobody can see.
+        (&mut *reading)
+            .execute("SET LOCAL statement_timeout = 1000")
+            .await?;
+        let found: Option<i64> = sqlx::query_scalar(
             "SELECT s.next_due_ms FROM statuses AS s
              WHERE s.state = 'scheduled' AND NOT EXISTS (
                 SELECT 1 FROM notifications AS n JOIN set_aside AS a ON a.topic = n.topic AND a.id = n.id
                 WHERE n.row_id = s.notification
              )
              ORDER BY s.next_due_ms, s.notification LIMIT 1",
-        );
-        Ok(found.fetch_optional(connection).await?)
+        )
+        .fetch_optional(&mut *reading)
+        .await?;
+        reading.rollback().await?;
+        Ok(found)
     }
 }
 

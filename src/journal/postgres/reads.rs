@@ -149,7 +149,8 @@ impl PostgresCall for FindLastAttempts<'_> {
                 SELECT row_id FROM notifications WHERE topic = g.topic AND id = g.id OFFSET 0
              ) AS n
              CROSS JOIN LATERAL (
-                SELECT * FROM attempts WHERE notification = n.row_id ORDER BY row_id DESC LIMIT 1
+                SELECT * FROM attempts WHERE notification = n.row_id
+                ORDER BY series DESC, number DESC, started_ms DESC, outcome DESC LIMIT 1
              ) AS a",
         )
         .bind(self.0.iter().map(Key::topic).bind_iter())

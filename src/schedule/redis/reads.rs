@@ -103,14 +103,7 @@ impl ScheduleReads for RedisSchedule {
     }
 
     async fn lane_counts(&self) -> Result<LaneCounts, ScheduleError> {
-        let mut counts = LaneCounts::default();
-        for partition in self.partitions.iter() {
-            let found = lane_counts::of(partition).await?;
-            counts.open += found.open;
-            counts.probing += found.probing;
-            counts.held += found.held;
-        }
-        Ok(counts)
+        lane_counts::of(&self.partitions).await
     }
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
