@@ -2,6 +2,7 @@
 
 use crate::api::view::{NotificationView, json};
 use crate::domain::job::BulkJob;
+use crate::domain::job_filter::JobFilter;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
 use crate::service::{JobPreview, ReleaseReply};
@@ -17,6 +18,7 @@ pub struct JobView<'a> {
     kind: &'static str,
     state: &'static str,
     lane: Option<&'a str>,
+    filter: Option<FilterView<'a>>,
     matched: u64,
     done: u64,
     skipped: u64,
@@ -32,6 +34,23 @@ pub struct JobView<'a> {
     /// `false` in the answer to a release of a lane that nobody held; else left out, so that it is the job as it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     was_held: Option<bool>,
+}
+
+/// The filter of a job, as a request says it, without what it does not say.
+#[derive(Debug, Serialize)]
+struct FilterView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_contains: Option<&'a str>,
 }
 
 /// A page of jobs.
@@ -59,6 +78,7 @@ impl<'a> JobView<'a> {
             kind: job.kind.as_str(),
             state: job.state.as_str(),
             lane: job.lane.as_ref().map(|lane| lane.as_str()),
+            filter: job.filter.as_ref().map(FilterView::of),
             matched: job.counts.matched,
             done: job.counts.done,
             skipped: job.counts.skipped,
@@ -70,6 +90,19 @@ impl<'a> JobView<'a> {
             created_at: display_ms(job.created_ms),
             ended_at: job.ended_ms.map(display_ms),
             was_held: None,
+        }
+    }
+}
+
+impl<'a> FilterView<'a> {
+    fn of(filter: &'a JobFilter) -> Self {
+        Self {
+            topic: filter.topic.as_deref(),
+            lane: filter.lane.as_deref(),
+            cause: filter.cause.map(|cause| cause.as_str()),
+            from: filter.from_ms.map(display_ms),
+            to: filter.to_ms.map(display_ms),
+            id_contains: filter.id_contains.as_deref(),
         }
     }
 }
@@ -88,7 +121,13 @@ impl<'a> JobListView<'a> {
 /// The answer to a request that was accepted as a job.
 #[must_use]
 pub fn accepted(job: &BulkJob) -> Response {
-    with_location(&JobView::of(job), job)
+    with_location(StatusCode::ACCEPTED, &JobView::of(job), job)
+}
+
+/// The answer to a request whose job was made before and has not ended.
+#[must_use]
+pub fn same(job: &BulkJob) -> Response {
+    with_location(StatusCode::OK, &JobView::of(job), job)
 }
 
 /// The answer to a release. If its job is not kept, nobody can ask for it.
@@ -100,11 +139,11 @@ pub fn released(reply: &ReleaseReply) -> Response {
         view.id = None;
         return json(StatusCode::ACCEPTED, &view);
     }
-    with_location(&view, &reply.job)
+    with_location(StatusCode::ACCEPTED, &view, &reply.job)
 }
 
-fn with_location(view: &JobView<'_>, job: &BulkJob) -> Response {
-    let mut response = json(StatusCode::ACCEPTED, view);
+fn with_location(status: StatusCode, view: &JobView<'_>, job: &BulkJob) -> Response {
+    let mut response = json(status, view);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.expect("invariant: an id is ASCII");
     response.headers_mut().insert(header::LOCATION, location);

@@ -16,6 +16,7 @@ use crate::service::default_rate;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// What a request for a job says.
@@ -112,22 +113,27 @@ pub async fn job_request(api: &Api, request: Request) -> Result<JobRequest, Prob
 fn parse(text: &str) -> Result<JobRequest, Problem> {
     const FIELDS: [&str; 3] = ["reason", "rate", "dry_run"];
     let mut errors = FieldErrors::default();
-    let [reason, rate, dry_run] =
-        fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
-    let reason = optional(reason, "/reason", &mut errors, check_reason);
-    let calls: Option<f64> = plain(given(rate), "/rate", "a number", &mut errors);
+    let read = fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
+    let request = job_fields(read, &mut errors).filter(|_| errors.is_empty());
+    request.ok_or_else(|| Problem::fields(errors))
+}
+
+/// Reads the values of `reason`, `rate` and `dry_run`. `None` if one of them is wrong, which is added to `errors`.
+pub(super) fn job_fields(
+    [reason, rate, dry_run]: [Option<&RawValue>; 3],
+    errors: &mut FieldErrors,
+) -> Option<JobRequest> {
+    let reason = optional(reason, "/reason", errors, check_reason);
+    let calls: Option<f64> = plain(given(rate), "/rate", "a number", errors);
     let rate = calls.map_or(Ok(default_rate()), |calls| {
         read_rate(calls).map_err(|bad| errors.add("/rate", bad))
     });
-    let is_dry_run = plain(given(dry_run), "/dry_run", "true or false", &mut errors);
-    match (reason, rate) {
-        (Ok(reason), Ok(rate)) if errors.is_empty() => Ok(JobRequest {
-            reason: reason.unwrap_or_default(),
-            rate,
-            is_dry_run,
-        }),
-        _ => Err(Problem::fields(errors)),
-    }
+    let is_dry_run = plain(given(dry_run), "/dry_run", "true or false", errors);
+    Some(JobRequest {
+        reason: reason.ok()?.unwrap_or_default(),
+        rate: rate.ok()?,
+        is_dry_run,
+    })
 }
 
 fn read_rate(calls: f64) -> Result<CallRate, String> {

@@ -15,6 +15,7 @@ mod audit_log;
 pub mod auth;
 pub mod batch;
 pub mod body;
+pub mod bulk_jobs;
 pub mod concurrency_limit;
 pub mod dead_letters;
 pub mod default_keys;
@@ -230,7 +231,9 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             "/v1/notifications/{topic}/{id}/resend",
             post(notifications::resend),
         )
+        .route("/v1/notifications/cancel", post(bulk_jobs::cancel))
         .route("/v1/dead-letters", get(dead_letters::list))
+        .route("/v1/dead-letters/replay", post(bulk_jobs::replay))
         .route(
             "/v1/dead-letters/{topic}/{id}",
             delete(dead_letters::discard),

@@ -22,6 +22,7 @@ pub use audit_log::audit_request;
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
+pub(super) use search::parse_id_part;
 use search::{parse_id, parse_id_prefix, parse_url_part, parse_webhook_id};
 
 /// Maximum number of items on a page.
@@ -336,7 +337,7 @@ fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
 }
 
 /// Reads the cause of a dead letter.
-fn parse_cause(name: &str) -> Result<Cause, String> {
+pub(super) fn parse_cause(name: &str) -> Result<Cause, String> {
     let cause = Cause::from_name(name).filter(|cause| cause.is_of_dead());
     cause.ok_or_else(|| {
         let known = Cause::ALL.iter().filter(|cause| cause.is_of_dead());
@@ -346,14 +347,14 @@ fn parse_cause(name: &str) -> Result<Cause, String> {
 }
 
 /// Reads a lane from any URL with its origin, because support staff often know the URL of a notification.
-fn parse_lane(text: &str) -> Result<String, String> {
+pub(super) fn parse_lane(text: &str) -> Result<String, String> {
     let lane = Lane::parse(text).map_err(|bad| bad.to_string())?;
     Ok(lane.as_str().to_string())
 }
 
 /// Reads a time. In a query, a plus sign that is not escaped means a space, and callers often forget to escape
 /// `+08:00`. A time contains no space, so a space is read as a plus sign.
-fn parse_time(text: &str) -> Result<i64, String> {
+pub(super) fn parse_time(text: &str) -> Result<i64, String> {
     timestamp::parse_ms(&text.replace(' ', "+")).map_err(|bad| bad.to_string())
 }
 

@@ -1,9 +1,10 @@
 //! Prints jobs for support staff: the state first, then how far the job is, then who asked for it and why.
 
 use super::table::table;
-use super::terminal::{Colours, clean, instant};
+use super::terminal::{Colours, clean, instant, start_of};
 use owo_colors::Style;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A job in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
@@ -13,6 +14,7 @@ pub struct JobDetails {
     kind: String,
     state: String,
     lane: Option<String>,
+    filter: Option<BTreeMap<String, String>>,
     matched: u64,
     done: u64,
     skipped: u64,
@@ -51,6 +53,51 @@ struct SampleDetails {
     topic: String,
     id: String,
     next_attempt_at: Option<String>,
+    ended_at: Option<String>,
+    cause: Option<String>,
+    attempts: Vec<LastAttempt>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LastAttempt {
+    outcome: String,
+    reason: Option<String>,
+}
+
+/// The longest part of a reason that a dry run shows, in columns.
+const LONGEST_REASON: usize = 60;
+
+impl JobDetails {
+    /// Its id; `None` if it is not kept.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// How many it concerns, as far as that is known.
+    pub fn matched(&self) -> u64 {
+        self.matched
+    }
+
+    /// How many have had their turn.
+    pub fn seen(&self) -> u64 {
+        self.done + self.skipped + self.failed
+    }
+
+    /// Whether it goes on by itself.
+    pub fn is_running(&self) -> bool {
+        self.state == "running"
+    }
+
+    /// Whether it ended because everything was seen; else says why not.
+    pub fn check_end(&self) -> Result<(), &'static str> {
+        match self.state.as_str() {
+            "done" => Ok(()),
+            "failed" => Err("the job has failed; its problem is printed above"),
+            "paused" => Err("the job is paused"),
+            _ => Err("the job was stopped"),
+        }
+    }
 }
 
 const NOT_HELD: &str = "the lane was not held, so nothing has changed";
@@ -75,6 +122,7 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
     }
     line("kind", clean(&job.kind));
     line("lane", given(&job.lane));
+    line("filter", filter(job));
     line(
         "progress",
         format!(
@@ -92,6 +140,21 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
     line("made", at(&job.created_at));
     line("ended", at(&job.ended_at));
     text
+}
+
+/// What the job is about, if it was made for a filter.
+fn filter(job: &JobDetails) -> String {
+    let Some(filter) = &job.filter else {
+        return String::new();
+    };
+    if filter.is_empty() {
+        return "everything".to_string();
+    }
+    let fields = filter.iter();
+    let fields: Vec<String> = fields
+        .map(|(name, value)| format!("{} {}", clean(name), clean(value)))
+        .collect();
+    fields.join(", ")
 }
 
 /// The text for a page of jobs, one line for each.
@@ -115,19 +178,43 @@ pub fn list(page: &JobPageDetails, colours: Colours, now_ms: i64) -> String {
 pub fn preview(preview: &PreviewDetails, colours: Colours, now_ms: i64) -> String {
     let more = if preview.at_least { "at least " } else { "" };
     let mut text = format!("{more}{} match; nothing was changed\n", preview.matched);
+    let at = |at: &Option<String>| {
+        at.as_deref()
+            .map_or("-".to_string(), |at| instant(at, now_ms))
+    };
+    let are_dead = preview.sample.iter().any(|one| one.cause.is_some());
     let rows = preview.sample.iter().map(|one| {
-        let next = one.next_attempt_at.as_deref();
-        vec![
-            one.topic.clone(),
-            one.id.clone(),
-            next.map_or("-".to_string(), |next| instant(next, now_ms)),
-        ]
+        let key = [one.topic.clone(), one.id.clone()];
+        let rest = match are_dead {
+            true => vec![
+                at(&one.ended_at),
+                one.cause.clone().unwrap_or_default(),
+                one.last_reason(),
+            ],
+            false => vec![at(&one.next_attempt_at)],
+        };
+        key.into_iter().chain(rest).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
+    let heading: &[&str] = match are_dead {
+        true => &["topic", "id", "died", "cause", "last attempt"],
+        false => &["topic", "id", "next attempt"],
+    };
     if !rows.is_empty() {
-        text.push_str(&table(colours, &["topic", "id", "next attempt"], &rows));
+        text.push_str(&table(colours, heading, &rows));
     }
     text
+}
+
+impl SampleDetails {
+    /// How its last attempt ended.
+    fn last_reason(&self) -> String {
+        let last = self.attempts.last();
+        last.map_or("-".to_string(), |last| match &last.reason {
+            Some(reason) => start_of(reason, LONGEST_REASON),
+            None => last.outcome.clone(),
+        })
+    }
 }
 
 fn row(job: &JobDetails, now_ms: i64) -> Vec<String> {

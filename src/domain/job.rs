@@ -9,6 +9,7 @@
 //! Which notifications a job concerns is decided by instants that are fixed when it is made. What is registered later
 //! does not join it.
 
+use crate::domain::job_filter::{FilteredSelection, JobFilter};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::outage::EndedOutage;
@@ -64,6 +65,12 @@ impl JobId {
         Self(format!("{first}-{second}-7{third}-8{fourth}-{fifth}").into())
     }
 
+    /// How the histories of notifications name the job. If a reason was given, it follows after a colon.
+    #[must_use]
+    pub fn in_history(&self) -> String {
+        format!("job {self}")
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -87,12 +94,18 @@ pub enum JobKind {
     AfterOutage,
     /// Released a lane that was held. It is done when it is made.
     LaneRelease,
+    /// Replays the dead letters that pass a filter, the one that died first comes first.
+    Replay,
+    /// Cancels the pending notifications that pass a filter, oldest registration first.
+    Cancel,
 }
 
 named!(JobKind {
     LaneRetry = "lane_retry",
     AfterOutage = "after_outage",
     LaneRelease = "lane_release",
+    Replay = "replay",
+    Cancel = "cancel",
 });
 
 /// The state of a job.
@@ -124,7 +137,7 @@ impl JobKind {
     #[must_use]
     pub fn most_open(self) -> usize {
         match self {
-            Self::LaneRetry | Self::LaneRelease => MOST_JOBS,
+            Self::LaneRetry | Self::LaneRelease | Self::Replay | Self::Cancel => MOST_JOBS,
             Self::AfterOutage => MOST_JOBS_AFTER_OUTAGES,
         }
     }
@@ -217,6 +230,8 @@ pub struct BulkJob {
     pub state: JobState,
     /// The lane that it is about; `None` if it is about several.
     pub lane: Option<Lane>,
+    /// Which notifications it is about, if it was made for a filter.
+    pub filter: Option<JobFilter>,
     /// Only notifications whose last attempt began at or after this instant and got no answer at the transport.
     /// `None` for all.
     pub failed_since_ms: Option<i64>,
@@ -236,9 +251,20 @@ pub struct BulkJob {
     pub ended_ms: Option<i64>,
 }
 
-/// Which notifications a job concerns: pending ones, which are not set aside.
+/// Which notifications a job concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobSelection {
+pub enum JobSelection {
+    /// Pending ones of a lane.
+    OfLane(PendingOfLane),
+    /// Dead letters.
+    Dead(FilteredSelection),
+    /// Pending ones.
+    Pending(FilteredSelection),
+}
+
+/// The pending notifications of a lane that a job concerns: those that are not set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingOfLane {
     /// Of this lane.
     pub lane: Lane,
     /// Registered at or before this instant.

@@ -43,6 +43,7 @@ pub mod endpoint_tls;
 pub mod headers;
 pub mod http_version;
 pub mod job;
+pub mod job_filter;
 pub mod key;
 pub mod ladder;
 pub mod lane;

@@ -3,6 +3,7 @@
 use super::actor::Actor;
 use crate::domain::change::Change;
 use crate::domain::lease::LeaseToken;
+use crate::domain::priority::Priority;
 use crate::domain::snapshot::Snapshot;
 
 /// A change by hand, to be applied to a notification and recorded in its history.
@@ -17,6 +18,8 @@ pub struct Changing {
     pub fence: u64,
     /// The change to apply.
     pub change: Change,
+    /// The priority of the series, if the change begins one. `None`: that of the registration.
+    pub series_priority: Option<Priority>,
     /// Who asked for the change.
     pub actor: Actor,
     /// The reason that the caller gave; may be empty.

@@ -7,7 +7,7 @@ use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
     AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
     DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
-    JobStep, JobStepped, Journal, JournalApiKeys, JournalAuditLog, JournalCounts,
+    JobStep, JobStepped, JobTrial, Journal, JournalApiKeys, JournalAuditLog, JournalCounts,
     JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs, JournalMaintenance,
     JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending, PersonAct, Prune,
     Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
@@ -295,6 +295,11 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
     ) -> Result<(u64, Option<Cursor>), JournalError> {
         let calling = self.inner().job_matches(selection, cursor);
         self.around(JournalCall::JobMatches, calling).await
+    }
+
+    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
+        let calling = self.inner().job_trial(id, since_ms);
+        self.around(JournalCall::JobTrial, calling).await
     }
 }
 

@@ -9,13 +9,14 @@
 use super::rows::{Fields, StoredRow, corrupt, narrowed};
 use super::{Actor, ChangeResult, Changing, Cursor, JournalError};
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState};
+use crate::domain::job_filter::JobFilter;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use async_trait::async_trait;
 use sqlx::{ColumnIndex, Decode, Type};
 
-/// Maximum number of pending notifications that are read for one page of a job.
+/// Maximum number of pending notifications or dead letters that are read for one page of a job.
 pub(super) const MOST_SCANNED: usize = 20_000;
 
 /// The part of a [`super::Journal`] that keeps jobs.
@@ -69,8 +70,8 @@ pub trait JournalJobs: Send + Sync + 'static {
     /// Does a step of a job: all of it or nothing.
     async fn step_job(&self, step: &JobStep) -> Result<JobStepped, JournalError>;
 
-    /// The keys of notifications that a job concerns, oldest registration first: at most `limit`, after `cursor`. A
-    /// page may be short, or even empty, although there are more; it has a cursor then.
+    /// The keys of notifications that a job concerns, oldest registration first, of dead letters the one that died first:
+    /// at most `limit`, after `cursor`. A page may be short, or even empty, although there are more; it has a cursor then.
     async fn job_page(
         &self,
         selection: &JobSelection,
@@ -85,6 +86,32 @@ pub trait JournalJobs: Send + Sync + 'static {
         selection: &JobSelection,
         cursor: Option<Cursor>,
     ) -> Result<(u64, Option<Cursor>), JournalError>;
+
+    /// How those have fared that a job has replayed: of the changes by hand from `since_ms` on, a limited number is looked
+    /// at, the oldest first.
+    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError>;
+}
+
+/// In which state the notifications are to which a filter is applied.
+#[derive(Clone, Copy)]
+pub(super) enum FilteredState {
+    /// Dead letters, by their ends.
+    Dead,
+    /// Pending ones, by their registrations.
+    Pending,
+}
+
+/// How the notifications that a job has replayed have fared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobTrial {
+    /// How many it has replayed.
+    pub replayed: u64,
+    /// How many of them are delivered.
+    pub delivered: u64,
+    /// For how many of them an attempt has failed since, without a delivery.
+    pub failed: u64,
+    /// When the last one was replayed, in milliseconds since 1970; `None` if there is none.
+    pub last_ms: Option<i64>,
 }
 
 /// The result of adding a job.
@@ -94,6 +121,8 @@ pub enum JobAdded {
     Added,
     /// Another job of its lane has not ended. Nothing was added.
     LaneTaken(Box<BulkJob>),
+    /// This job of the same kind and with the same filter has not ended. Nothing was added.
+    Same(Box<BulkJob>),
     /// As many as there may be have not ended ([`JobKind::most_open`]). Nothing was added.
     Full,
 }
@@ -185,6 +214,16 @@ impl JobPage {
     }
 }
 
+impl JobAdded {
+    /// Why a job is not added, if this other one has not ended.
+    pub(super) fn refused_for(other: BulkJob) -> Self {
+        match other.filter {
+            Some(_) => Self::Same(Box::new(other)),
+            None => Self::LaneTaken(Box::new(other)),
+        }
+    }
+}
+
 /// Counts a step whose changes had these results, and ends the job if it is the last one.
 pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult]) {
     let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
@@ -212,7 +251,7 @@ pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult
 macro_rules! job_columns {
     () => {
         "jobs.id, jobs.kind, jobs.state, jobs.lane, jobs.failed_since_ms, jobs.matched, jobs.done, jobs.skipped, \
-         jobs.failed, jobs.rate, jobs.actor, jobs.reason, jobs.problem, jobs.created_ms, jobs.ended_ms"
+         jobs.failed, jobs.rate, jobs.actor, jobs.reason, jobs.problem, jobs.created_ms, jobs.ended_ms, jobs.filter"
     };
 }
 /// The columns that [`Fields::taken_job`] reads, from `jobs`.
@@ -268,6 +307,13 @@ where
             problem: self.take::<Option<&str>>()?.map(Into::into),
             created_ms: self.take()?,
             ended_ms: self.take()?,
+            filter: match self.take::<Option<&str>>()? {
+                Some(stored) => Some(
+                    JobFilter::from_stored(stored)
+                        .ok_or_else(|| corrupt("filter of a job", &stored))?,
+                ),
+                None => None,
+            },
         })
     }
 
@@ -283,7 +329,17 @@ where
         })
     }
 
-    /// Reads rows with `registered_ms, row_id, topic, id`.
+    /// Reads the three numbers of a trial, and its last instant.
+    pub(super) fn job_trial(&mut self) -> Result<JobTrial, JournalError> {
+        Ok(JobTrial {
+            replayed: narrowed("count", self.take()?)?,
+            delivered: narrowed("count", self.take()?)?,
+            failed: narrowed("count", self.take()?)?,
+            last_ms: self.take()?,
+        })
+    }
+
+    /// Reads rows with the instant of a place, and `row_id, topic, id`.
     pub(super) fn job_keys(rows: &'row [R]) -> Result<Vec<(Key, Cursor)>, JournalError> {
         let read = |row| {
             let mut fields = Self::of(row);

@@ -45,6 +45,7 @@ pub enum JournalCall {
     StepJob,
     JobPage,
     JobMatches,
+    JobTrial,
     Changes,
     LaneChanges,
     Note,

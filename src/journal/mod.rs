@@ -92,7 +92,9 @@ pub use endpoints::{
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
-pub use jobs::{JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob};
+pub use jobs::{
+    JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs, TakenJob,
+};
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::JournalMaintenance;

@@ -116,14 +116,26 @@ impl PersonAct {
 
     /// A job that is made. `None` if a server makes it, or if it stands for the release of a lane, which is kept itself.
     pub(super) fn of_new_job(job: &BulkJob) -> Option<Self> {
-        let (act, lane) = match (job.kind, &job.lane) {
-            (JobKind::LaneRetry, Some(lane)) => (Act::RetryLane, lane),
+        let subject_is_job = || ActSubject::Job(job.id.clone());
+        let (act, subject) = match (job.kind, &job.lane) {
+            (JobKind::LaneRetry, Some(lane)) => (Act::RetryLane, ActSubject::Lane(lane.clone())),
+            (JobKind::Replay, _) => (Act::ReplayFiltered, subject_is_job()),
+            (JobKind::Cancel, _) => (Act::CancelFiltered, subject_is_job()),
             (JobKind::LaneRetry | JobKind::LaneRelease | JobKind::AfterOutage, _) => return None,
         };
         let actor = Actor::named(&*job.actor);
         let rate = CallRate::calls_per_second(job.rate);
-        let of = Self::of(act, ActSubject::Lane(lane.clone()), &actor, job.created_ms);
-        let detail = format!("job {}, {rate} per second", job.id);
+        let of = Self::of(act, subject, &actor, job.created_ms);
+        let detail = match &job.filter {
+            None => format!("job {}, {rate} per second", job.id),
+            Some(filter) => {
+                let matched = job.counts.matched;
+                format!(
+                    "filter {}, {matched} match, {rate} per second",
+                    filter.to_stored()
+                )
+            }
+        };
         Some(of.for_reason(&job.reason).with_detail(detail))
     }
 

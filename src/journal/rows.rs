@@ -3,8 +3,8 @@
 
 use super::sql_values::NO_HEADERS;
 use super::{
-    AllSetAside, BodyReading, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError,
-    Payload, PayloadContent, Pending, StoredEndpoint, Transition,
+    AllSetAside, BodyReading, Changing, Cursor, EndpointRow, Examined, Fault, JournalCounts,
+    JournalError, Payload, PayloadContent, Pending, StoredEndpoint, Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -43,7 +43,32 @@ pub(super) trait StoredRow: Row {
 #[derive(Debug, Clone)]
 pub(super) struct StoredNotification {
     pub(super) row_id: i64,
+    /// [`Snapshot::priority`] is that of the series.
     pub(super) snapshot: Snapshot,
+    /// The priority of the registration.
+    pub(super) own_priority: Priority,
+    /// The priority of the series, if it has another one.
+    pub(super) series_priority: Option<Priority>,
+}
+
+impl StoredNotification {
+    /// A notification that was just registered.
+    pub(super) fn of_new(row_id: i64, snapshot: Snapshot) -> Self {
+        Self {
+            row_id,
+            own_priority: snapshot.priority,
+            series_priority: None,
+            snapshot,
+        }
+    }
+
+    /// Notes the priority of the series that a change has begun, if it has begun one.
+    pub(super) fn note_priority(&mut self, changing: &Changing) {
+        if changing.change.needs_payload() {
+            self.series_priority = changing.series_priority;
+            self.snapshot.priority = self.series_priority.unwrap_or(self.own_priority);
+        }
+    }
 }
 
 /// A notification that was set aside and is released now: the data of its row in `set_aside`.
@@ -122,7 +147,7 @@ where
 
     /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
     /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
-    /// due_ms, retry_at_ms, clamped, ended_ms, fence, priority, order_key,
+    /// due_ms, retry_at_ms, clamped, ended_ms, fence, priority, series_priority, order_key,
     /// order_number, order_mode, superseded`, and when the lower number that it waits for is due next.
     pub(super) fn stored(
         &mut self,
@@ -163,8 +188,15 @@ where
             attempts: Vec::new(),
         };
         let priority: Option<&str> = self.take()?;
-        snapshot.priority = Priority::from_stored(priority)
+        let own_priority = Priority::from_stored(priority)
             .ok_or_else(|| corrupt("priority", &priority.unwrap_or_default()))?;
+        let series_priority = match self.take::<Option<&str>>()? {
+            Some(name) => {
+                Some(Priority::from_name(name).ok_or_else(|| corrupt("priority", &name))?)
+            }
+            None => None,
+        };
+        snapshot.priority = series_priority.unwrap_or(own_priority);
         let key: Option<&str> = self.take()?;
         let (number, mode): (Option<i64>, Option<&str>) = (self.take()?, self.take()?);
         if let Some(key) = key {
@@ -180,7 +212,12 @@ where
             snapshot.cancelled_by_hand = !takes_late_delivery;
         }
         snapshot.waits_for_ms = self.take()?;
-        Ok(StoredNotification { row_id, snapshot })
+        Ok(StoredNotification {
+            row_id,
+            snapshot,
+            own_priority,
+            series_priority,
+        })
     }
 
     /// Reads rows with the columns of a notification, then `at_ms, reason` of its row in `set_aside`. Both

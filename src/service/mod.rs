@@ -30,7 +30,9 @@ pub use api_keys::{ApiKeyRequest, BadApiKeyChange, MadeApiKey};
 pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
-pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, default_rate};
+pub use jobs::{
+    BulkReply, BulkRequest, JobListRequest, JobPreview, LaneRetryRequest, default_rate,
+};
 pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use payload::SentPayload;

@@ -6,6 +6,7 @@
 mod acts;
 mod api_keys;
 mod audit_log;
+mod bulk_jobs;
 mod changing;
 mod endpoints;
 mod forgotten_orders;
@@ -203,6 +204,7 @@ macro_rules! contract {
             api_keys::an_api_key_that_cannot_be_read_hides_no_other,
             acts::each_change_of_a_notification_is_one_act,
             acts::each_order_to_a_lane_is_one_act,
+            acts::a_job_of_a_filter_is_one_act,
             acts::a_job_and_each_order_to_it_are_one_act,
             acts::each_change_of_an_endpoint_is_one_act,
             acts::each_change_of_the_default_keys_is_one_act,
@@ -278,6 +280,11 @@ macro_rules! contract {
             jobs::a_job_that_cannot_go_on_says_why,
             jobs::jobs_that_ended_long_ago_are_pruned,
             jobs::a_job_concerns_what_was_pending_and_not_due,
+            bulk_jobs::the_same_request_is_one_job_until_that_has_ended,
+            bulk_jobs::a_replay_concerns_what_was_dead_when_it_was_made,
+            bulk_jobs::a_cancellation_concerns_what_was_pending_when_it_was_made,
+            bulk_jobs::a_series_may_have_a_priority_of_its_own,
+            bulk_jobs::it_is_told_how_those_have_fared_that_a_job_has_replayed,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,
             maintenance::a_note_stands_in_the_history,

@@ -23,6 +23,16 @@ pub(super) fn parse_id_prefix(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads a part of an id.
+pub(in crate::api) fn parse_id_part(text: &str) -> Result<String, String> {
+    match check_id(text) {
+        Ok(()) | Err(BadKey::Dots) => Ok(text.to_string()),
+        Err(BadKey::Id | BadKey::Topic) => Err(format!(
+            "a part of an id is 1 to {LONGEST_ID} printable ASCII characters"
+        )),
+    }
+}
+
 /// Reads a webhook id.
 pub(super) fn parse_webhook_id(text: &str) -> Result<WebhookId, String> {
     WebhookId::parse(text)

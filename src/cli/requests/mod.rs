@@ -2,6 +2,7 @@
 
 mod api_key;
 mod audit_log;
+mod bulk;
 mod default_key;
 mod endpoint;
 mod endpoint_key;
@@ -24,6 +25,7 @@ use crate::domain::timestamp;
 use anyhow::Context as _;
 use api_key::ApiKeyCommand;
 use audit_log::AuditLogArguments;
+use bulk::{CancelArguments, ReplayArguments};
 use clap::{Args, Subcommand};
 use default_key::DefaultKeyCommand;
 use endpoint::EndpointCommand;
@@ -47,8 +49,8 @@ pub enum Request {
     List(ListArguments),
     /// Find notifications by an id, the beginning of one, a webhook id or a part of the URL
     Find(FindArguments),
-    /// Cancel a scheduled notification
-    Cancel(OneArguments),
+    /// Cancel a scheduled notification, or all that pass a filter, as a job
+    Cancel(Box<CancelArguments>),
     /// Attempt a scheduled notification now; if this fails, its ladder continues
     Retry(OneArguments),
     /// Send a delivered notification again: start its ladder (retry schedule) again
@@ -57,8 +59,8 @@ pub enum Request {
     Reschedule(RescheduleArguments),
     /// List dead letters; the one that died last comes first
     Dead(DeadArguments),
-    /// Start the ladder (retry schedule) of a dead letter again
-    Replay(ReasonArguments),
+    /// Start the ladder (retry schedule) of a dead letter again, or of all that pass a filter, as a job
+    Replay(Box<ReplayArguments>),
     /// Discard a dead letter; it cannot be replayed after that
     Discard(OneArguments),
     /// List, show, set, test or remove endpoints: receivers that have a name
@@ -194,13 +196,10 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
             true => payload::show(&one),
             false => ask(&one, Method::GET, "notifications", &[], None, all),
         },
-        Request::Cancel(one) => under_key(&one, Method::DELETE, "notifications", &[]),
+        Request::Cancel(arguments) => bulk::cancel(&arguments),
         Request::Retry(one) => under_key(&one, Method::POST, "notifications", &["retry"]),
         Request::Discard(one) => under_key(&one, Method::DELETE, "dead-letters", &[]),
-        Request::Replay(ReasonArguments { one, reason }) => {
-            let body = json!({ "reason": reason });
-            with_body(&one, Method::POST, "dead-letters", &["replay"], body)
-        }
+        Request::Replay(arguments) => bulk::replay(&arguments),
         Request::Resend(ReasonArguments { one, reason }) => {
             let body = json!({ "reason": reason });
             with_body(&one, Method::POST, "notifications", &["resend"], body)

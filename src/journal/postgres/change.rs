@@ -57,6 +57,7 @@ impl PostgresCall for ApplyChange<'_> {
             transaction.rollback().await?;
             return Ok(ChangeResult::Superseded(Box::new(before.snapshot)));
         }
+        stored.note_priority(changing);
         let delivered = delivery_of(&mut transaction, &before).await?;
         let released = set_aside::release(&mut transaction, key).await?;
         let change = history::of_change(stored.row_id, changing, line, released, instance);
@@ -108,6 +109,7 @@ pub(super) async fn change_all(
             results.push(ChangeResult::Superseded(Box::new(before.snapshot)));
             continue;
         }
+        stored.note_priority(changing);
         lines.extend(delivery_of(connection, &before).await?);
         let released = match before.snapshot.set_aside {
             Some(_) => set_aside::release(connection, key).await?,

@@ -1,11 +1,11 @@
-//! The notifications that a job concerns: pages of them, and their number.
+//! The notifications of a lane that a job concerns: pages of them, and their number.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::notification_of;
 use super::register::ARRIVAL_BITS;
 use super::session::AS_OF_NOW;
-use crate::domain::job::JobSelection;
+use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
 use crate::journal::jobs::{JobPage, MOST_SCANNED, unanswered};
 use crate::journal::rows::Fields;
@@ -46,7 +46,7 @@ macro_rules! concerned {
 
 /// See [`crate::journal::JournalJobs::job_page`].
 pub(super) struct FindJobPage<'call> {
-    pub(super) selection: &'call JobSelection,
+    pub(super) selection: &'call PendingOfLane,
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,
 }
@@ -83,7 +83,7 @@ impl PostgresCall for FindJobPage<'_> {
 
 /// See [`crate::journal::JournalJobs::job_matches`].
 pub(super) struct CountMatches<'call> {
-    pub(super) selection: &'call JobSelection,
+    pub(super) selection: &'call PendingOfLane,
     pub(super) cursor: Option<Cursor>,
 }
 
@@ -111,7 +111,7 @@ impl PostgresCall for CountMatches<'_> {
 }
 
 /// The row number that follows on those of the selection.
-fn end_of(selection: &JobSelection) -> i64 {
+fn end_of(selection: &PendingOfLane) -> i64 {
     let after_ms = selection.registered_until_ms.saturating_add(1);
     after_ms.saturating_mul(1 << ARRIVAL_BITS)
 }
@@ -119,7 +119,7 @@ fn end_of(selection: &JobSelection) -> i64 {
 /// The last row that may be read for a page; `None` if there are no more.
 async fn scan_end(
     connection: &mut PgConnection,
-    selection: &JobSelection,
+    selection: &PendingOfLane,
     after: i64,
 ) -> Result<Option<Cursor>, PostgresFailure> {
     let found: Option<i64> = sqlx::query_scalar(concat!(

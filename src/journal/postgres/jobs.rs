@@ -4,14 +4,17 @@ use super::PostgresJournal;
 use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::filtered_pages::{CountFiltered, FindFilteredPage, FindTrial};
 use super::job_leases::{DoStep, KeepJob, RetakeJob, TakeJob};
 use super::job_pages::{CountMatches, FindJobPage};
 use super::statements::storable;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
+use crate::domain::job_filter::JobFilter;
 use crate::journal::jobs::{
-    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, job_columns,
+    FilteredState, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
+    TakenJob, job_columns,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
@@ -105,7 +108,20 @@ impl JournalJobs for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<JobPage, JournalError> {
-        let call = FindJobPage {
+        let (state, selection) = match selection {
+            JobSelection::OfLane(selection) => {
+                let call = FindJobPage {
+                    selection,
+                    cursor,
+                    limit,
+                };
+                return self.connections.read(&call).await;
+            }
+            JobSelection::Dead(selection) => (FilteredState::Dead, selection),
+            JobSelection::Pending(selection) => (FilteredState::Pending, selection),
+        };
+        let call = FindFilteredPage {
+            state,
             selection,
             cursor,
             limit,
@@ -118,8 +134,24 @@ impl JournalJobs for PostgresJournal {
         selection: &JobSelection,
         cursor: Option<Cursor>,
     ) -> Result<(u64, Option<Cursor>), JournalError> {
-        let call = CountMatches { selection, cursor };
+        let (state, selection) = match selection {
+            JobSelection::OfLane(selection) => {
+                let call = CountMatches { selection, cursor };
+                return self.connections.read(&call).await;
+            }
+            JobSelection::Dead(selection) => (FilteredState::Dead, selection),
+            JobSelection::Pending(selection) => (FilteredState::Pending, selection),
+        };
+        let call = CountFiltered {
+            state,
+            selection,
+            cursor,
+        };
         self.connections.read(&call).await
+    }
+
+    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
+        self.connections.read(&FindTrial { id, since_ms }).await
     }
 }
 
@@ -139,11 +171,11 @@ impl PostgresCall for AddJob<'_> {
             return Ok(obstacle);
         }
         let mut transaction = connection.begin().await?;
-        // If servers add a job of a lane at the same time, the unique index lets one of them pass.
+        // If servers add a job of a lane or of a filter at the same time, the unique index lets one of them pass.
         let inserted = sqlx::query(
             "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor,
-                               reason, problem, created_ms, ended_ms, instance)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                               reason, problem, created_ms, ended_ms, instance, filter)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
              ON CONFLICT DO NOTHING",
         )
         .bind(job.id.as_str())
@@ -162,6 +194,7 @@ impl PostgresCall for AddJob<'_> {
         .bind(job.created_ms)
         .bind(job.ended_ms)
         .bind(&***instance)
+        .bind(job.filter.as_ref().map(JobFilter::to_stored))
         .execute(&mut *transaction)
         .await?;
         if inserted.rows_affected() == 1
@@ -169,14 +202,14 @@ impl PostgresCall for AddJob<'_> {
         {
             audit_log::keep(&mut transaction, instance, &act).await?;
         }
-        match find_in_lane(&mut transaction, job).await? {
+        match find_kept(&mut transaction, job).await? {
             Some(JobAdded::Added) => {}
             Some(other) => {
                 transaction.rollback().await?;
                 return Ok(other);
             }
             None => {
-                let ended = "another job of the lane has just ended".to_string();
+                let ended = "another job of the lane or the filter has just ended".to_string();
                 return Err(PostgresFailure::Conflict(ended));
             }
         }
@@ -213,7 +246,7 @@ async fn obstacle(
     connection: &mut PgConnection,
     job: &BulkJob,
 ) -> Result<Option<JobAdded>, PostgresFailure> {
-    let found = find_in_lane(connection, job).await?;
+    let found = find_kept(connection, job).await?;
     if found.is_some() || job.ended_ms.is_some() {
         return Ok(found);
     }
@@ -228,24 +261,28 @@ async fn obstacle(
     Ok(is_full.then_some(JobAdded::Full))
 }
 
-/// Whether the job is kept already, or another job of its lane has not ended; `None` if neither.
-async fn find_in_lane(
+/// Whether the job is kept already, or another job of its lane or with its filter has not ended; `None` if neither.
+async fn find_kept(
     connection: &mut PgConnection,
     job: &BulkJob,
 ) -> Result<Option<JobAdded>, PostgresFailure> {
     let found = sqlx::query(concat!(
         "SELECT ",
         job_columns!(),
-        " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
+        " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL)
+            OR (kind = $3 AND filter = $4 AND ended_ms IS NULL)
+          ORDER BY (id = $1) DESC LIMIT 1"
     ))
     .bind(job.id.as_str())
     .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+    .bind(job.kind.as_str())
+    .bind(job.filter.as_ref().map(JobFilter::to_stored))
     .fetch_optional(connection)
     .await?;
     let found = found.map(|row| Fields::of(&row).job()).transpose()?;
     Ok(match found {
         Some(kept) if kept.id == job.id => Some(JobAdded::Added),
-        Some(other) if job.ended_ms.is_none() => Some(JobAdded::LaneTaken(Box::new(other))),
+        Some(other) if job.ended_ms.is_none() => Some(JobAdded::refused_for(other)),
         Some(_) | None => None,
     })
 }

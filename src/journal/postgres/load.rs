@@ -52,7 +52,7 @@ macro_rules! stored_columns {
             "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
          s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence, \
-         n.priority, n.order_key, n.order_number, n.order_mode, s.superseded, \
+         n.priority, s.series_priority, n.order_key, n.order_number, n.order_mode, s.superseded, \
              ",
             $waits_for
         )

@@ -18,6 +18,7 @@ mod default_keys;
 mod endpoints;
 mod error;
 mod examination;
+mod filtered_pages;
 mod job_leases;
 mod job_pages;
 mod jobs;

@@ -1,6 +1,7 @@
 //! The statements that write attempts, statuses and histories, each for any number of rows.
 
 use super::error::PostgresFailure;
+use crate::domain::priority::Priority;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::{AttemptIdentity, AttemptRow};
@@ -111,14 +112,15 @@ pub(super) async fn update_statuses(
             clamped = g.clamped,
             ended_ms = g.ended_ms,
             fence = g.fence,
-            superseded = g.superseded
+            superseded = g.superseded,
+            series_priority = g.series_priority
          FROM unnest(
             $1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::INTEGER[], $5::INTEGER[], $6::INTEGER[],
             $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[],
-            $13::BIGINT[], $14::BOOLEAN[]
+            $13::BIGINT[], $14::BOOLEAN[], $15::TEXT[]
          ) AS g (
             row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms, fence, superseded
+            retry_at_ms, clamped, ended_ms, fence, superseded, series_priority
          )
          WHERE s.notification = g.row_id AND s.notification = ANY($1)",
     )
@@ -136,6 +138,7 @@ pub(super) async fn update_statuses(
     .bind(each!(rows, row => row.snapshot.ended_ms))
     .bind(each!(rows, row => i64::try_from(row.snapshot.fence).unwrap_or(i64::MAX)))
     .bind(each!(rows, row => superseded(&row.snapshot)))
+    .bind(each!(rows, row => row.series_priority.map(Priority::as_str)))
     .execute(connection)
     .await?;
     Ok(())

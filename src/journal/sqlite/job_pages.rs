@@ -1,7 +1,7 @@
-//! The notifications that a job concerns: pages of them, and their number.
+//! The notifications of a lane that a job concerns: pages of them, and their number.
 
 use super::error::SqliteFailure;
-use crate::domain::job::JobSelection;
+use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
 use crate::journal::jobs::{JobPage, MOST_SCANNED, unanswered};
 use crate::journal::rows::Fields;
@@ -9,7 +9,7 @@ use crate::journal::sql_values::limit_of;
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// The place before all notifications.
-const BEGINNING: Cursor = Cursor {
+pub(super) const BEGINNING: Cursor = Cursor {
     at_ms: i64::MIN,
     row: i64::MIN,
 };
@@ -46,7 +46,7 @@ macro_rules! concerned {
 /// See [`crate::journal::JournalJobs::job_page`].
 pub(super) async fn job_page(
     readers: &SqlitePool,
-    selection: &JobSelection,
+    selection: &PendingOfLane,
     cursor: Option<Cursor>,
     limit: usize,
 ) -> Result<JobPage, SqliteFailure> {
@@ -74,7 +74,7 @@ pub(super) async fn job_page(
 /// See [`crate::journal::JournalJobs::job_matches`].
 pub(super) async fn job_matches(
     readers: &SqlitePool,
-    selection: &JobSelection,
+    selection: &PendingOfLane,
     cursor: Option<Cursor>,
 ) -> Result<(u64, Option<Cursor>), SqliteFailure> {
     let mut reading = readers.begin().await?;
@@ -96,7 +96,7 @@ pub(super) async fn job_matches(
 /// The last row that may be read for a page; `None` if there are no more.
 async fn scan_end(
     connection: &mut SqliteConnection,
-    selection: &JobSelection,
+    selection: &PendingOfLane,
     after: Cursor,
 ) -> Result<Option<Cursor>, SqliteFailure> {
     let found: Option<(i64, i64)> = sqlx::query_as(concat!(

@@ -3,14 +3,16 @@
 use super::SqliteJournal;
 use super::audit_log;
 use super::error::SqliteFailure;
+use super::filtered_pages;
 use super::job_pages::{job_matches, job_page};
 use super::writes::change;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
+use crate::domain::job_filter::JobFilter;
 use crate::journal::jobs::{
-    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, advance,
-    job_columns, taken_job_columns,
+    FilteredState, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
+    TakenJob, advance, job_columns, taken_job_columns,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
@@ -146,7 +148,15 @@ impl JournalJobs for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<JobPage, JournalError> {
-        Ok(job_page(&self.readers, selection, cursor, limit).await?)
+        let readers = &self.readers;
+        let (state, selection) = match selection {
+            JobSelection::OfLane(selection) => {
+                return Ok(job_page(readers, selection, cursor, limit).await?);
+            }
+            JobSelection::Dead(selection) => (FilteredState::Dead, selection),
+            JobSelection::Pending(selection) => (FilteredState::Pending, selection),
+        };
+        Ok(filtered_pages::page(readers, state, selection, cursor, limit).await?)
     }
 
     async fn job_matches(
@@ -154,7 +164,19 @@ impl JournalJobs for SqliteJournal {
         selection: &JobSelection,
         cursor: Option<Cursor>,
     ) -> Result<(u64, Option<Cursor>), JournalError> {
-        Ok(job_matches(&self.readers, selection, cursor).await?)
+        let readers = &self.readers;
+        let (state, selection) = match selection {
+            JobSelection::OfLane(selection) => {
+                return Ok(job_matches(readers, selection, cursor).await?);
+            }
+            JobSelection::Dead(selection) => (FilteredState::Dead, selection),
+            JobSelection::Pending(selection) => (FilteredState::Pending, selection),
+        };
+        Ok(filtered_pages::matches(readers, state, selection, cursor).await?)
+    }
+
+    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
+        Ok(filtered_pages::trial(&self.readers, id, since_ms).await?)
     }
 }
 
@@ -172,14 +194,17 @@ async fn obstacle(
     let other = sqlx::query(concat!(
         "SELECT ",
         job_columns!(),
-        " FROM jobs INDEXED BY jobs_of_lane WHERE lane = ? AND ended_ms IS NULL"
+        " FROM jobs INDEXED BY jobs_open
+          WHERE ended_ms IS NULL AND (lane = ?1 OR (kind = ?2 AND filter = ?3)) LIMIT 1"
     ))
     .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+    .bind(job.kind.as_str())
+    .bind(job.filter.as_ref().map(JobFilter::to_stored))
     .fetch_optional(&mut *connection)
     .await?;
     if let Some(row) = other {
         let other = Fields::of(&row).job()?;
-        return Ok(Some(JobAdded::LaneTaken(Box::new(other))));
+        return Ok(Some(JobAdded::refused_for(other)));
     }
     let open: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM jobs INDEXED BY jobs_open WHERE ended_ms IS NULL AND (kind = ?1) = (?2 = ?1)",
@@ -202,8 +227,8 @@ async fn add(
     }
     sqlx::query(
         "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor, reason,
-                           problem, created_ms, ended_ms, instance)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           problem, created_ms, ended_ms, instance, filter)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(job.id.as_str())
     .bind(job.kind.as_str())
@@ -221,6 +246,7 @@ async fn add(
     .bind(job.created_ms)
     .bind(job.ended_ms)
     .bind(instance.clone())
+    .bind(job.filter.as_ref().map(JobFilter::to_stored))
     .execute(&mut *connection)
     .await?;
     if let Some(act) = PersonAct::of_new_job(job) {

@@ -63,7 +63,7 @@ macro_rules! stored_columns {
             "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, n.state, n.cause, n.series, n.step, n.attempts, n.first_due_ms, \
          n.deadline_ms, n.due_ms, n.retry_at_ms, n.clamped, n.ended_ms, n.fence, \
-         n.priority, n.order_key, n.order_number, n.order_mode, n.superseded, \
+         n.priority, n.series_priority, n.order_key, n.order_number, n.order_mode, n.superseded, \
              ",
             $waits_for
         )

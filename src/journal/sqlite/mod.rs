@@ -13,6 +13,7 @@ mod default_keys;
 mod endpoints;
 mod error;
 mod examination;
+mod filtered_pages;
 mod job_pages;
 mod jobs;
 mod lanes;

@@ -68,10 +68,7 @@ pub(super) async fn register(
             ended.extend(lower.into_iter().map(|stored| stored.snapshot));
         }
     }
-    let stored = StoredNotification {
-        row_id,
-        snapshot: snapshot.clone(),
-    };
+    let stored = StoredNotification::of_new(row_id, snapshot.clone());
     insert_notifications(connection, &[(stored, notification)]).await?;
     insert_history(connection, &lines).await?;
     Ok(OrderedRegistration {

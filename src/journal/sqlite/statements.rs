@@ -5,6 +5,7 @@ use super::error::SqliteFailure;
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::notification::Notification;
+use crate::domain::priority::Priority;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
@@ -46,14 +47,14 @@ static INSERT_TRANSITIONS: LazyLock<Bulk> = LazyLock::new(|| {
 static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "WITH moved (row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms, fence, superseded) AS (",
-        14,
+            retry_at_ms, clamped, ended_ms, fence, superseded, series_priority) AS (",
+        15,
         ") UPDATE notifications SET state = moved.state, cause = moved.cause,
             series = moved.series, step = moved.step, attempts = moved.attempts,
             first_due_ms = moved.first_due_ms, deadline_ms = moved.deadline_ms,
             due_ms = moved.due_ms, retry_at_ms = moved.retry_at_ms, clamped = moved.clamped,
             ended_ms = moved.ended_ms, fence = moved.fence,
-            superseded = moved.superseded
+            superseded = moved.superseded, series_priority = moved.series_priority
           FROM moved WHERE notifications.row_id = moved.row_id",
     )
 });
@@ -207,6 +208,7 @@ fn bind_moved(statement: Statement, stored: &StoredNotification) -> Statement {
         .bind(snapshot.ended_ms)
         .bind(i64::try_from(snapshot.fence).unwrap_or(i64::MAX))
         .bind(superseded(snapshot))
+        .bind(stored.series_priority.map(Priority::as_str))
 }
 
 /// Binds the columns from `state` to `clamped`, which are together in each statement.

@@ -139,10 +139,7 @@ pub(super) async fn register(
         let row_id = row_ids.next().expect("invariant: the range has no end");
         let snapshot = slot.insert(Snapshot::of_new(notification, registering.progress));
         added.push((
-            StoredNotification {
-                row_id,
-                snapshot: snapshot.clone(),
-            },
+            StoredNotification::of_new(row_id, snapshot.clone()),
             notification,
         ));
         history.push(HistoryRow {
@@ -225,6 +222,7 @@ pub(super) async fn change(
     if changing.change.needs_payload() && order::has_higher(connection, &before).await? {
         return Ok(ChangeResult::Superseded(Box::new(before)));
     }
+    stored.note_priority(changing);
     let released = set_aside::release(connection, key).await?;
     let lines = history::of_change(stored.row_id, changing, line, released, instance);
     update_notifications(connection, std::slice::from_ref(&stored)).await?;

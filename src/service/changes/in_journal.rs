@@ -51,6 +51,7 @@ impl Service {
             lease: held.token(),
             fence: before.fence,
             change: asked.change,
+            series_priority: None,
             actor: asked.actor.clone(),
             reason: asked.reason.clone(),
             at_ms: self.clock.now_ms(),

@@ -152,6 +152,7 @@ impl Service {
             kind: JobKind::AfterOutage,
             state: JobState::Running,
             lane: Some(lane.clone()),
+            filter: None,
             failed_since_ms: Some(began_ms),
             counts: JobCounts::default(),
             rate,

@@ -2,18 +2,18 @@
 //! attempt fails, the ladder goes on where it was.
 
 use crate::domain::change::Change;
-use crate::domain::job::{BulkJob, JobSelection};
+use crate::domain::job::{BulkJob, JobSelection, PendingOfLane};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 
 /// What was registered before the job was made and was not due then. What was due then is sent without the job.
 pub(super) fn selection(job: &BulkJob) -> Option<JobSelection> {
-    Some(JobSelection {
+    Some(JobSelection::OfLane(PendingOfLane {
         lane: job.lane.clone()?,
         registered_until_ms: job.created_ms,
         due_after_ms: job.created_ms,
         failed_since_ms: job.failed_since_ms,
-    })
+    }))
 }
 
 /// The change of one notification; `None` if it needs none.

@@ -5,21 +5,29 @@
 //! them. Everything else is the same for all kinds.
 
 mod after_outage;
+mod bulk;
 mod counting;
+mod filtered;
+mod keeping;
 mod lane_retry;
+mod queue;
+mod run;
 mod runner;
 mod step;
+mod trial;
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::job::{
     BulkJob, DEFAULT_JOB_RATE, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState,
 };
+use crate::domain::job_filter::JobFilter;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Actor, JobAdded, JobOrdered, Journal};
+pub use bulk::{BulkReply, BulkRequest};
 use counting::{Counted, count};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -49,7 +57,7 @@ pub struct JobPreview {
     pub matched: u64,
     /// Whether it may be more: the journal has so much that is pending that not all was looked at.
     pub at_least: bool,
-    /// Some of them: those that would come first, without their attempts.
+    /// Some of them: those that would come first. Dead letters have their last attempts, others have none.
     pub sample: Vec<Snapshot>,
 }
 
@@ -73,7 +81,7 @@ impl Service {
     /// [`ServiceError::TooManyJobs`]; the errors of the journal.
     pub async fn retry_lane(&self, request: LaneRetryRequest) -> Result<BulkJob, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
-        let mut job = self.new_job(JobKind::LaneRetry, request);
+        let mut job = self.job_of_lane(JobKind::LaneRetry, request);
         let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
         // What was not looked at is counted when its turn comes.
         job.counts.matched = count(journal, &selection).await?.matched;
@@ -90,13 +98,22 @@ impl Service {
         request: LaneRetryRequest,
     ) -> Result<JobPreview, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
-        let job = self.new_job(JobKind::LaneRetry, request);
+        let job = self.job_of_lane(JobKind::LaneRetry, request);
         let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
-        let Counted { matched, at_least } = count(journal, &selection).await?;
+        self.preview(journal, &selection).await
+    }
+
+    /// How many notifications are in a selection, and the first ones.
+    async fn preview(
+        &self,
+        journal: &dyn Journal,
+        selection: &JobSelection,
+    ) -> Result<JobPreview, ServiceError> {
+        let Counted { matched, at_least } = count(journal, selection).await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
-            let reading = journal.job_page(&selection, cursor, SAMPLE - keys.len());
+            let reading = journal.job_page(selection, cursor, SAMPLE - keys.len());
             let page = with_long_timeout(reading).await?;
             keys.extend(page.found.into_iter().map(|(key, _)| key));
             cursor = page.next;
@@ -104,8 +121,7 @@ impl Service {
                 break;
             }
         }
-        let found = with_timeout(journal.snapshots(&keys)).await?;
-        let mut sample: Vec<Snapshot> = found.into_iter().flatten().collect();
+        let mut sample = self.sample(journal, selection, &keys).await?;
         sample
             .iter_mut()
             .for_each(|one| self.endpoints.fill_in_url(one));
@@ -114,6 +130,34 @@ impl Service {
             at_least,
             sample,
         })
+    }
+
+    /// Reads these notifications; dead letters with their last attempts, which say why they died.
+    async fn sample(
+        &self,
+        journal: &dyn Journal,
+        selection: &JobSelection,
+        keys: &[Key],
+    ) -> Result<Vec<Snapshot>, ServiceError> {
+        match selection {
+            JobSelection::OfLane(_) | JobSelection::Pending(_) => {
+                let found = with_timeout(journal.snapshots(keys)).await?;
+                Ok(found.into_iter().flatten().collect())
+            }
+            JobSelection::Dead(_) => {
+                let mut sample = Vec::new();
+                for key in keys {
+                    let Some(mut found) = with_timeout(journal.find(key)).await? else {
+                        continue;
+                    };
+                    found
+                        .attempts
+                        .drain(..found.attempts.len().saturating_sub(1));
+                    sample.push(found);
+                }
+                Ok(sample)
+            }
+        }
     }
 
     /// Keeps the job that stands for a release: it is done when it is made, because what waited is due when it was
@@ -131,7 +175,7 @@ impl Service {
             actor,
             reason: reason.to_string(),
         };
-        let mut job = self.new_job(JobKind::LaneRelease, request);
+        let mut job = self.job_of_lane(JobKind::LaneRelease, request);
         job.state = JobState::Done;
         job.ended_ms = Some(job.created_ms);
         job.counts = JobCounts {
@@ -203,19 +247,28 @@ impl Service {
         }
     }
 
-    fn new_job(&self, kind: JobKind, request: LaneRetryRequest) -> BulkJob {
+    fn job_of_lane(&self, kind: JobKind, request: LaneRetryRequest) -> BulkJob {
         let LaneRetryRequest {
             lane,
             rate,
             actor,
             reason,
         } = request;
+        BulkJob {
+            lane: Some(lane),
+            ..self.new_job(kind, rate, &actor, &reason)
+        }
+    }
+
+    /// A job that is about nothing yet.
+    fn new_job(&self, kind: JobKind, rate: CallRate, actor: &Actor, reason: &str) -> BulkJob {
         let id = Uuid::now_v7().to_string();
         BulkJob {
             id: JobId::parse(&id).expect("invariant: a UUID is the id of a job"),
             kind,
             state: JobState::Running,
-            lane: Some(lane),
+            lane: None,
+            filter: None,
             failed_since_ms: None,
             counts: JobCounts::default(),
             rate,
@@ -236,6 +289,7 @@ impl Service {
             job = %job.id,
             kind = %job.kind,
             lane = job.lane.as_ref().map_or("", |lane| lane.as_str()),
+            filter = job.filter.as_ref().map_or(String::new(), JobFilter::to_stored),
             matched = job.counts.matched,
             actor = &*job.actor,
             reason = &*job.reason,
@@ -251,7 +305,7 @@ impl Service {
 fn refusal(answer: JobAdded, kind: JobKind) -> Result<(), ServiceError> {
     match answer {
         JobAdded::Added => Ok(()),
-        JobAdded::LaneTaken(other) => Err(ServiceError::JobRuns(other)),
+        JobAdded::LaneTaken(other) | JobAdded::Same(other) => Err(ServiceError::JobRuns(other)),
         JobAdded::Full => Err(ServiceError::TooManyJobs(kind.most_open())),
     }
 }
@@ -266,6 +320,7 @@ pub fn default_rate() -> CallRate {
 fn selection_of(job: &BulkJob) -> Option<JobSelection> {
     match job.kind {
         JobKind::LaneRetry | JobKind::AfterOutage => lane_retry::selection(job),
+        JobKind::Replay | JobKind::Cancel => filtered::selection(job),
         JobKind::LaneRelease => None,
     }
 }

@@ -6,10 +6,11 @@
 //! asked before anything is sent, and the reconciler finds the changes by their time, as it does for a change of one
 //! notification by hand. The next server goes on behind them.
 
-use super::{SharedService, lane_retry};
+use super::{SharedService, filtered, lane_retry};
 use crate::domain::change::Change;
 use crate::domain::job::{BulkJob, JobKind};
 use crate::domain::key::Key;
+use crate::domain::priority::Priority;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{
@@ -19,6 +20,7 @@ use crate::schedule::{CHANGE_LEASE_MS, ScheduleError, Settled};
 use crate::service::held::{HeldLease, Leasing};
 use crate::service::timeouts::with_timeout;
 use crate::service::{LONGEST_LEASE_WAIT, Service, ServiceError};
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// A step waits twice for the lease of a notification, which is for as long as another server's lease can last.
@@ -26,7 +28,7 @@ const _: () = assert!(2_000 * LONGEST_LEASE_WAIT.as_secs() >= CHANGE_LEASE_MS.un
 
 /// A job while this server has it.
 pub(super) struct CurrentJob {
-    pub(super) job: BulkJob,
+    pub(super) job: Arc<BulkJob>,
     pub(super) fence: i64,
     /// For how long every step keeps the job.
     pub(super) lease_ms: i64,
@@ -61,48 +63,83 @@ enum Prepared {
     Skipped,
     /// It cannot be leased or read.
     Failed,
+    /// An attempt of it is in flight, or may be. Its turn comes when that has ended.
+    InFlight(Key),
+}
+
+/// The notifications of a step, before the journal is written.
+#[derive(Default)]
+pub(super) struct PreparedStep {
+    leased: Vec<LeasedForJob>,
+    skipped: usize,
+    /// How many cannot be changed.
+    pub(super) failed: usize,
+    /// Those that have to wait for the end of an attempt.
+    pub(super) in_flight: Vec<Key>,
 }
 
 impl Service {
-    /// Does a step with these notifications. `place` is where the job stands afterwards. `call_now`: the destination is
-    /// called now even if it is probed.
+    /// Leases the notifications of a step that need a change.
+    ///
+    /// # Errors
+    /// If a store fails. Nothing is leased then.
+    pub(super) async fn prepare_job_step(
+        self: &SharedService,
+        job: &Arc<BulkJob>,
+        keys: Vec<Key>,
+    ) -> Result<PreparedStep, ServiceError> {
+        let mut step = PreparedStep::default();
+        let mut problem = None;
+        let mut preparing = JoinSet::new();
+        for key in keys {
+            let (service, job) = (self.clone(), job.clone());
+            preparing.spawn(async move { service.prepare(key, &job).await });
+        }
+        while let Some(prepared) = preparing.join_next().await {
+            match prepared {
+                Ok(Ok(Prepared::Leased(one))) => step.leased.push(*one),
+                Ok(Ok(Prepared::Skipped)) => step.skipped += 1,
+                Ok(Ok(Prepared::Failed)) | Err(_) => step.failed += 1,
+                Ok(Ok(Prepared::InFlight(key))) => step.in_flight.push(key),
+                Ok(Err(error)) => problem = Some(error),
+            }
+        }
+        if let Some(error) = problem {
+            self.release_all(step.leased).await;
+            return Err(error);
+        }
+        Ok(step)
+    }
+
+    /// Does a step with the notifications that were prepared. `place` is where the job stands afterwards. `call_now`: the
+    /// destination is called now even if it is probed.
     ///
     /// # Errors
     /// If a store fails. The step may have been kept nevertheless, so the caller must read the job again.
     pub(super) async fn do_job_step(
         self: &SharedService,
         current: &CurrentJob,
-        keys: Vec<Key>,
+        prepared: PreparedStep,
         place: Option<Cursor>,
         end: Option<JobEnd>,
         call_now: bool,
     ) -> Result<StepDone, ServiceError> {
-        let (mut leased, mut skipped, mut failed) = (Vec::new(), 0, 0);
-        let mut problem = None;
-        let kind = current.job.kind;
-        let mut preparing = JoinSet::new();
-        for key in keys {
-            let service = self.clone();
-            preparing.spawn(async move { service.prepare(key, kind).await });
-        }
-        while let Some(prepared) = preparing.join_next().await {
-            match prepared {
-                Ok(Ok(Prepared::Leased(one))) => leased.push(*one),
-                Ok(Ok(Prepared::Skipped)) => skipped += 1,
-                Ok(Ok(Prepared::Failed)) | Err(_) => failed += 1,
-                Ok(Err(error)) => problem = Some(error),
-            }
-        }
-        if let Some(error) = problem {
-            self.release_all(leased).await;
-            return Err(error);
-        }
-        let at_ms = self.clock.now_ms();
+        let PreparedStep {
+            leased,
+            skipped,
+            failed,
+            in_flight: _,
+        } = prepared;
         let job = &current.job;
+        // A series of the job does not begin before the job: so it is told from those that the job has to replay, also if
+        // the clock of this server is behind.
+        let at_ms = self.clock.now_ms().max(job.created_ms);
         let changes = leased.iter().map(|one| Changing {
             lease: one.held.token(),
             fence: one.before.fence,
             change: one.change,
+            // It goes behind what is sent anyway.
+            series_priority: (job.kind == JobKind::Replay).then_some(Priority::Low),
             actor: Actor::unaudited(&*job.actor),
             reason: reason_of(job),
             at_ms,
@@ -153,32 +190,41 @@ impl Service {
     async fn prepare(
         self: SharedService,
         key: Key,
-        kind: JobKind,
+        job: &BulkJob,
     ) -> Result<Prepared, ServiceError> {
-        let mut leasing = self.lease_for_step(&key).await;
+        let Some(asked) = change_of(job.kind) else {
+            return Ok(Prepared::Skipped);
+        };
+        let mut leasing = self.lease_for_step(&key, asked).await;
         if let Err(ServiceError::Unsettled) = leasing {
             // A server that died with its lease leaves that for longer than one wait. If two waits take longer than this
             // server has the job, the next server repeats the step.
-            leasing = self.lease_for_step(&key).await;
+            leasing = self.lease_for_step(&key, asked).await;
         }
         let (held, before) = match leasing {
             Ok(Leasing::Held(held, before)) => (held, before),
-            // An attempt is in flight, or it has ended.
-            Ok(Leasing::InFlight | Leasing::Refused(_) | Leasing::Missing) => {
-                return Ok(Prepared::Skipped);
-            }
+            // It is called already, so it need not be made due.
+            Ok(Leasing::InFlight) if asked == Change::Retry => return Ok(Prepared::Skipped),
+            Ok(Leasing::InFlight) => return Ok(Prepared::InFlight(key)),
+            Ok(Leasing::Refused(_) | Leasing::Missing) => return Ok(Prepared::Skipped),
             Err(error) => return failed_alone(&key, error),
         };
-        let change = match kind {
+        let change = match job.kind {
             JobKind::LaneRetry | JobKind::AfterOutage => {
                 lane_retry::change(&before, self.clock.now_ms())
             }
+            JobKind::Replay => filtered::replay(job, &before),
+            JobKind::Cancel => filtered::cancel(&before),
             JobKind::LaneRelease => None,
         };
         let Some(change) = change else {
             self.release(held).await;
             return Ok(Prepared::Skipped);
         };
+        if let Err(error) = self.check_endpoint(change, &before).await {
+            self.release(held).await;
+            return failed_alone(&before.key, error);
+        }
         if let (HeldLease::Entry(lease), Some(recorder)) = (&held, &self.recorder)
             && let Err(error) = self.record_interruption(recorder, lease, &before).await
         {
@@ -192,10 +238,14 @@ impl Service {
         })))
     }
 
-    async fn lease_for_step(self: &SharedService, key: &Key) -> Result<Leasing, ServiceError> {
+    async fn lease_for_step(
+        self: &SharedService,
+        key: &Key,
+        asked: Change,
+    ) -> Result<Leasing, ServiceError> {
         // Held only until the notification is leased: a step leases many, and two of them may share a lock.
         let _lock = self.locks.lock(key).await?;
-        self.lease(key, Change::Retry).await
+        self.lease(key, asked).await
     }
 
     /// Settles the leases to what the journal has now.
@@ -239,7 +289,7 @@ impl Service {
             Err(error) => tracing::debug!(
                 notification = %key,
                 %error,
-                "a notification that a job has made due could not be moved in the schedule; the reconciler does it"
+                "a notification that a job has changed could not be moved in the schedule; the reconciler does it"
             ),
         }
     }
@@ -261,13 +311,17 @@ impl Service {
 /// notification.
 fn failed_alone(key: &Key, error: ServiceError) -> Result<Prepared, ServiceError> {
     match error {
+        ServiceError::EndpointMadeAgain(_) => {
+            tracing::warn!(notification = %key, %error, "a job does not replay a dead letter; it counts it as failed");
+            Ok(Prepared::Failed)
+        }
         ServiceError::Unsettled
         | ServiceError::Journal(JournalError::Corrupt(_))
         | ServiceError::Schedule(ScheduleError::Corrupt(_)) => {
             tracing::error!(
                 notification = %key,
                 %error,
-                "a job cannot make a notification due; the job counts it as failed and goes on"
+                "a job cannot change a notification; the job counts it as failed and goes on"
             );
             Ok(Prepared::Failed)
         }
@@ -275,11 +329,22 @@ fn failed_alone(key: &Key, error: ServiceError) -> Result<Prepared, ServiceError
     }
 }
 
+/// What the kinds of jobs do with a notification; `None` if a kind does nothing.
+fn change_of(kind: JobKind) -> Option<Change> {
+    match kind {
+        JobKind::LaneRetry | JobKind::AfterOutage => Some(Change::Retry),
+        JobKind::Replay => Some(Change::Replay),
+        JobKind::Cancel => Some(Change::Cancel),
+        JobKind::LaneRelease => None,
+    }
+}
+
 /// What the history of a notification says.
 fn reason_of(job: &BulkJob) -> String {
+    let name = job.id.in_history();
     match &*job.reason {
-        "" => format!("job {}", job.id),
-        reason => format!("job {}: {reason}", job.id),
+        "" => name,
+        reason => format!("{name}: {reason}"),
     }
 }
 

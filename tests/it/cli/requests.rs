@@ -183,6 +183,51 @@ async fn every_command_is_one_request() {
         json!({ "reason": "repaired" }),
     )
     .await;
+    let filter = json!({ "topic": "t", "cause": "refused", "id_contains": "shop" });
+    check(
+        &[
+            "replay",
+            "--topic",
+            "t",
+            "--cause",
+            "refused",
+            "--id-contains",
+            "shop",
+            "--rate",
+            "5",
+            "--dry-run",
+        ],
+        Method::POST,
+        "/v1/dead-letters/replay",
+        json!({ "filter": filter, "reason": "", "rate": 5.0, "dry_run": true }),
+    )
+    .await;
+    let filter = json!({ "lane": "https://shop.example", "from": "2026-11-20T08:30:00Z", "to": "2026-11-21T08:30:00Z" });
+    check(
+        &[
+            "cancel",
+            "--lane",
+            "https://shop.example",
+            "--from",
+            "2026-11-20T08:30:00Z",
+            "--to",
+            "2026-11-21T08:30:00Z",
+            "--reason",
+            "wrong price",
+            "--detach",
+        ],
+        Method::POST,
+        "/v1/notifications/cancel",
+        json!({ "filter": filter, "reason": "wrong price", "rate": null, "dry_run": false }),
+    )
+    .await;
+    check(
+        &["replay", "--all", "--detach"],
+        Method::POST,
+        "/v1/dead-letters/replay",
+        json!({ "filter": {}, "reason": "", "rate": null, "dry_run": false }),
+    )
+    .await;
     check(
         &["resend", "t", "1", "--reason", "they lost it"],
         Method::POST,
@@ -545,4 +590,51 @@ fn a_server_that_is_not_there_is_named() {
         wrong.stderr,
         "ringback: --server: not a URL like http://127.0.0.1:8400\n"
     );
+}
+
+#[tokio::test]
+async fn whoever_names_nothing_does_not_mean_everything() {
+    let mut server = StandIn::answering(&json!({})).await;
+    for (arguments, why) in [
+        (&["replay"][..], "--all means everything"),
+        (&["cancel", "--reason", "x"], "--all means everything"),
+        (&["replay", "t"], "<ID>"),
+        (&["replay", "t", "1", "--topic", "t"], "cannot be used with"),
+        (&["replay", "t", "1", "--dry-run"], "cannot be used with"),
+        (
+            &["replay", "--all", "--cause", "refused"],
+            "cannot be used with",
+        ),
+        (&["cancel", "t", "1", "--reason", "x"], "has no reason"),
+        (&["cancel", "--topic", "t", "--cause", "refused"], "--cause"),
+    ] {
+        let finished = server.run(arguments, &[]).await;
+        assert_eq!(finished.status, 2, "{arguments:?}");
+        assert!(
+            finished.stderr.contains(why),
+            "{arguments:?} {}",
+            finished.stderr
+        );
+    }
+    assert!(server.asked.try_recv().is_err(), "nothing was asked");
+}
+
+#[tokio::test]
+async fn a_job_that_has_not_done_everything_is_a_failure() {
+    let check = async |job: Value, status: u8, why: &str| {
+        let server = StandIn::answering(&job).await;
+        let finished = server.run(&["replay", "--all"], &[]).await;
+        assert_eq!(finished.status, i32::from(status), "{}", finished.stderr);
+        assert!(finished.stderr.contains(why), "{}", finished.stderr);
+        assert!(finished.stdout.contains("0a-1"), "{}", finished.stdout);
+    };
+    let job = |state: &str, problem: Value| json!({ "id": "0a-1", "kind": "replay", "state": state, "filter": {}, "problem": problem });
+    check(job("done", Value::Null), 0, "job 0a-1; it goes on if").await;
+    check(
+        job("failed", "most failed".into()),
+        1,
+        "the job has failed; its problem is printed above",
+    )
+    .await;
+    check(job("paused", Value::Null), 1, "the job is paused").await;
 }

@@ -9,6 +9,7 @@ mod asking;
 mod audit_log;
 mod away;
 mod away_postgres;
+mod bulk;
 mod clocks;
 mod commands;
 mod default_keys;

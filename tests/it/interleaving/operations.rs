@@ -214,6 +214,7 @@ impl World {
             lease,
             fence: found.fence,
             change,
+            series_priority: None,
             actor: Actor::named("dead"),
             reason: String::new(),
             at_ms: self.now_ms(),

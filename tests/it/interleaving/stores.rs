@@ -93,6 +93,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::RetakeJob => Some("journal.retake_job"),
         JournalCall::StepJob => Some("journal.step_job"),
         JournalCall::JobPage => Some("journal.job_page"),
+        JournalCall::JobTrial => Some("journal.job_trial"),
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),

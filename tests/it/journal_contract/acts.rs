@@ -13,6 +13,7 @@ use ringback::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use ringback::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use ringback::domain::endpoint_keys::{EndpointKey, EndpointKeys};
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobState};
+use ringback::domain::job_filter::JobFilter;
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::{CallRate, LaneHold, LaneLimits, LaneSetting};
 use ringback::domain::notification::Start;
@@ -151,6 +152,7 @@ fn job(id: &str, kind: JobKind, lane: &str) -> BulkJob {
         kind,
         state: JobState::Running,
         lane: Some(Lane::from_name(lane)),
+        filter: None,
         failed_since_ms: None,
         counts: JobCounts::default(),
         rate: CallRate::per_second(0.5).expect("a rate"),
@@ -160,6 +162,33 @@ fn job(id: &str, kind: JobKind, lane: &str) -> BulkJob {
         created_ms: START_MS,
         ended_ms: None,
     }
+}
+
+pub async fn a_job_of_a_filter_is_one_act(store: &dyn Store) {
+    let journal = store.open().await;
+    let of = |id: &str, kind| BulkJob {
+        lane: None,
+        filter: Some(JobFilter {
+            topic: Some("paid".into()),
+            ..JobFilter::default()
+        }),
+        ..job(id, kind, "")
+    };
+    for (id, kind, is_new) in [
+        ("1", JobKind::Replay, true),
+        ("1", JobKind::Replay, true),
+        ("2", JobKind::Replay, false),
+        ("3", JobKind::Cancel, true),
+    ] {
+        let added = journal.add_job(&of(id, kind)).await.expect("answered");
+        assert_eq!(added == JobAdded::Added, is_new, "{added:?}");
+    }
+    let made = [
+        r#"job.replay 1: filter {"topic":"paid"}, 0 match, 0.5 per second"#,
+        r#"job.cancel 3: filter {"topic":"paid"}, 0 match, 0.5 per second"#,
+    ];
+    assert_eq!(since(&*journal, 0).await, made);
+    assert_eq!(entries(&*journal).await[0].reason, "they are back");
 }
 
 pub async fn a_job_and_each_order_to_it_are_one_act(store: &dyn Store) {

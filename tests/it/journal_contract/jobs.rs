@@ -8,7 +8,7 @@ use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::{
     BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS,
-    MOST_JOBS_AFTER_OUTAGES,
+    MOST_JOBS_AFTER_OUTAGES, PendingOfLane,
 };
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::CallRate;
@@ -33,6 +33,7 @@ fn job(number: usize, lane: &str) -> BulkJob {
         kind: JobKind::LaneRetry,
         state: JobState::Running,
         lane: Some(Lane::from_name(lane)),
+        filter: None,
         failed_since_ms: None,
         counts: JobCounts {
             matched: 3,
@@ -48,12 +49,16 @@ fn job(number: usize, lane: &str) -> BulkJob {
 }
 
 fn selection() -> JobSelection {
-    JobSelection {
+    selection_since(None)
+}
+
+fn selection_since(failed_since_ms: Option<i64>) -> JobSelection {
+    JobSelection::OfLane(PendingOfLane {
         lane: Lane::from_name("https://shop.example"),
         registered_until_ms: NOW_MS,
         due_after_ms: NOW_MS,
-        failed_since_ms: None,
-    }
+        failed_since_ms,
+    })
 }
 
 fn step(taken: &TakenJob, changes: Vec<&str>) -> JobStep {
@@ -374,8 +379,7 @@ pub async fn a_job_concerns_what_was_pending_and_not_due(store: &dyn Store) {
     }
     let expected: Vec<_> = (0..5).map(|number| key(&format!("n{number}"))).collect();
     assert_eq!(found, expected, "oldest first");
-    let mut failed = selection();
-    failed.failed_since_ms = Some(START_MS);
+    let failed = selection_since(Some(START_MS));
     let none = journal.job_matches(&failed, None).await.expect("counted");
     assert_eq!(none, (0, None), "none was attempted");
 }

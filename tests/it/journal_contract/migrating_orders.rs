@@ -103,6 +103,7 @@ async fn leave_a_job(journal: &dyn Journal) {
         id: job_id(),
         kind: JobKind::LaneRetry,
         state: JobState::Running,
+        filter: None,
         lane: Some(Lane::from_name("https://shop.example")),
         failed_since_ms: None,
         counts: JobCounts {

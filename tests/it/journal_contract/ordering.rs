@@ -333,6 +333,7 @@ async fn step_with(journal: &dyn Journal, change: Changing, reason: &str) -> Vec
         id: id.clone(),
         kind: JobKind::LaneRetry,
         state: JobState::Running,
+        filter: None,
         lane: Some(place(&key("1")).lane),
         failed_since_ms: None,
         counts: JobCounts::default(),

@@ -152,6 +152,7 @@ pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
         lease: LeaseToken::granted(place(key), expiry),
         fence: 0,
         change,
+        series_priority: None,
         actor: Actor::named("support"),
         reason: format!("asked to {change}"),
         at_ms,
