@@ -1,7 +1,7 @@
 //! What has to be true of a job and its notifications once both servers have ended.
 
-use super::Meanwhile;
 use super::run::{JobRun, MANY, actor, lane};
+use super::{Meanwhile, Task};
 use crate::interleaving::merchant::Call;
 use crate::interleaving::world::{JUDGE, key, look};
 use ringback::domain::job::{BulkJob, JobState};
@@ -50,7 +50,8 @@ impl<'run> Account<'run> {
             judge.attempt().await.expect("attempted");
             for id in &run.ids {
                 let calls = world.merchant.account.calls(id);
-                if !calls.is_empty() {
+                let before = usize::from(run.task == Task::Replay);
+                if calls.len() > before {
                     wrong.push(format!("the lane was held, and {id}: {calls:?}"));
                 }
             }
@@ -76,7 +77,11 @@ impl<'run> Account<'run> {
             let journal = &world.journals[JUDGE];
             let lines = journal.transitions(&key).await.expect("read");
             let detail = format!("job {}: they are back", run.job.id);
-            let by_job = |line: &&Transition| line.kind == "retried" && line.detail == detail;
+            let kind = match run.task {
+                Task::Retry => "retried",
+                Task::Replay => "replayed",
+            };
+            let by_job = |line: &&Transition| line.kind == kind && line.detail == detail;
             if let Some(held) = judge.schedule.find(&key).await.expect("found") {
                 wrong.push(format!("{id} stands still in the schedule: {held:?}"));
             }
@@ -135,14 +140,19 @@ impl<'run> Account<'run> {
             calls,
             by_job,
         } = &self.ended[place];
-        let is_by_hand = place == 0 && self.meanwhile == Meanwhile::Retried;
+        let is_by_hand = place == 0 && self.run.told.is_sent;
         let is_cancelled = place == 0 && self.run.told.is_cancelled;
         let due_ms = self.run.due_ms;
         let early = calls.iter().filter(|call| call.at_ms < due_ms).count();
         let asked = usize::from(*by_job > 0 || is_by_hand);
-        let (state, expected, expected_early) = match is_cancelled {
-            true => (State::Cancelled, 0, 0),
-            false => (State::Delivered, self.run.good[place] as usize, asked),
+        let good = self.run.good[place] as usize;
+        let (state, expected, expected_early) = match (self.run.task, is_cancelled) {
+            (Task::Retry, true) => (State::Cancelled, 0, 0),
+            (Task::Retry, false) => (State::Delivered, good, asked),
+            // The first call was before the job. What was sent again has one more.
+            (Task::Replay, true) => (State::Cancelled, 1, 1),
+            (Task::Replay, false) if asked == 1 && good == 2 => (State::Delivered, 2, 1),
+            (Task::Replay, false) => (State::Dead, 1 + asked, 1),
         };
         let numbers: Vec<u32> = calls.iter().map(|call| call.attempt).collect();
         let noted: Vec<u32> = stands.attempts.iter().map(|one| one.number).collect();

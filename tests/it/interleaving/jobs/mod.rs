@@ -4,7 +4,8 @@
 //! reply. Meanwhile the other server takes the job, or a person orders something: to pause, resume or stop the job, to
 //! hold the lane, or to change one of the notifications. Then the first one goes on, if it lives, while the other one is
 //! anywhere in its own steps. Afterwards maintenance repairs what is left, and then: the job has made each notification
-//! due once, its counts say so, the merchant was called as often as that and as the ladder says, and both stores agree.
+//! due once, its counts say so, the merchant was called as often as that and as the ladder says, and both stores agree. Likewise with a job that replays dead letters,
+//! some of which die again.
 //!
 //! `RINGBACK_INTERLEAVING_CASE` tries one of [`MEANWHILE`] alone: its place, from 0.
 
@@ -48,9 +49,9 @@ enum Meanwhile {
     Stopped,
     /// A person holds the lane until all is over; the other one takes the job.
     Held,
-    /// A person cancels the first notification, whose lease has expired.
+    /// A person cancels the first notification, whose lease has expired, or discards it if it is dead.
     Cancelled,
-    /// Likewise with an attempt by hand.
+    /// Likewise with an attempt by hand, or a replay.
     Retried,
 }
 
@@ -66,6 +67,15 @@ const MEANWHILE: &[Meanwhile] = &[
     Meanwhile::Retried,
 ];
 
+/// What the job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// It makes due what is pending in the lane.
+    Retry,
+    /// It replays dead letters.
+    Replay,
+}
+
 /// What is tried.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
@@ -77,7 +87,7 @@ struct Trial {
 
 /// Stops the first server before each of its calls. In the short form, before every fifth one, beginning with one that the
 /// seed draws for each case, and one fate is drawn for each stop; in the long form, each of them is tried.
-async fn stop_everywhere(kind: Kind) {
+async fn stop_everywhere(kind: Kind, task: Task) {
     let seed = requested::seed();
     let many = requested::runs();
     // A run takes longer than those of one notification.
@@ -102,7 +112,8 @@ async fn stop_everywhere(kind: Kind) {
                     fate,
                     after,
                 };
-                is_stopped |= try_one(&world, trial, &mut reconciler, &mut found, chance).await;
+                is_stopped |=
+                    try_one(&world, task, trial, &mut reconciler, &mut found, chance).await;
             }
             if !is_stopped {
                 break;
@@ -115,6 +126,7 @@ async fn stop_everywhere(kind: Kind) {
 /// Tries one. Says whether the first server was stopped.
 async fn try_one(
     world: &World,
+    task: Task,
     trial: Trial,
     reconciler: &mut Reconciler,
     found: &mut Found,
@@ -122,7 +134,7 @@ async fn try_one(
 ) -> bool {
     found.runs += 1;
     let name = format!("j{}", found.runs);
-    let mut run = JobRun::prepare(world, &name, &mut chance).await;
+    let mut run = JobRun::prepare(world, task, &name, &mut chance).await;
     let order = String::new();
     let mut course = Course { order, chance };
     let played = run.play(trial, &mut course).await;
@@ -148,17 +160,27 @@ fn reconciler(world: &World) -> Reconciler {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_memory_with_sqlite() {
-    stop_everywhere(Kind::MemoryAndSqlite).await;
+    stop_everywhere(Kind::MemoryAndSqlite, Task::Retry).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_with_sqlite() {
-    stop_everywhere(Kind::RedisAndSqlite).await;
+    stop_everywhere(Kind::RedisAndSqlite, Task::Retry).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_with_postgres() {
-    stop_everywhere(Kind::RedisAndPostgres).await;
+    stop_everywhere(Kind::RedisAndPostgres, Task::Retry).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replaying_in_memory_with_sqlite() {
+    stop_everywhere(Kind::MemoryAndSqlite, Task::Replay).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replaying_on_redis_with_postgres() {
+    stop_everywhere(Kind::RedisAndPostgres, Task::Replay).await;
 }
 
 /// How long a change by hand waits for a lease, and a little.
@@ -171,7 +193,7 @@ async fn a_job_waits_for_what_a_dead_server_has_leased() {
     let world = World::of(Kind::MemoryAndSqlite, Redis::Shared).await;
     let mut reconciler = reconciler(&world);
     let mut chance = Chance::of_one(1, 1);
-    let run = JobRun::prepare(&world, "leased", &mut chance).await;
+    let run = JobRun::prepare(&world, Task::Retry, "leased", &mut chance).await;
     let order = String::new();
     let mut course = Course { order, chance };
     let mut first = Carrier::begin(&world, 0);

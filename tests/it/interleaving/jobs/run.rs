@@ -1,17 +1,18 @@
 //! One run: a job that two servers carry on, and what a person orders meanwhile.
 
 use super::carrier::{Carrier, Course, Fate, Watched};
-use super::{Meanwhile, Trial};
+use super::{Meanwhile, Task, Trial};
 use crate::interleaving::operations::Registered;
 use crate::interleaving::world::{JUDGE, Most, Server, World, key};
 use crate::support::chance::Chance;
 use crate::support::within;
-use ringback::domain::job::{BulkJob, JobOrder, JobState};
+use ringback::domain::job::{BulkJob, JobKind, JobOrder, JobState};
+use ringback::domain::job_filter::JobFilter;
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::CallRate;
 use ringback::journal::Actor;
 use ringback::schedule::CHANGE_LEASE_MS;
-use ringback::service::{LaneRetryRequest, ServiceError};
+use ringback::service::{BulkReply, BulkRequest, LaneRetryRequest, ServiceError};
 use tokio_util::sync::CancellationToken;
 
 /// How many notifications the job concerns.
@@ -32,48 +33,85 @@ pub struct Told {
     pub is_held: bool,
     /// Whether the first notification was cancelled.
     pub is_cancelled: bool,
+    /// Whether it was sent by hand.
+    pub is_sent: bool,
 }
 
 /// One run.
 pub struct JobRun<'a> {
     pub world: &'a World,
+    pub task: Task,
     pub judge: Server,
     pub job: Watched<'a>,
     pub ids: [String; MANY],
     /// By notification: the attempt that is acknowledged.
     pub good: [u32; MANY],
-    /// When they are due without the job.
+    /// When they are due without the job. Dead letters are not, and were called before.
     pub due_ms: i64,
     pub told: Told,
 }
 
 impl<'a> JobRun<'a> {
     /// Registers the notifications and makes the job.
-    pub async fn prepare(world: &'a World, name: &str, chance: &mut Chance) -> Self {
+    pub async fn prepare(world: &'a World, task: Task, name: &str, chance: &mut Chance) -> Self {
         let judge = world.server(JUDGE, None);
         let ids = [1, 2, 3].map(|number| format!("{name}-{number}"));
-        let good = [(); MANY].map(|()| *chance.pick(&[1, 2]));
-        let due_ms = world.now_ms() + DELAY_MS;
+        // The first attempt of a dead letter has failed, and so does its second one if it dies again.
+        let (goods, most, delay_ms) = match task {
+            Task::Retry => (&[1, 2], Most::Three, DELAY_MS),
+            Task::Replay => (&[2, 3], Most::One, 0),
+        };
+        let good = [(); MANY].map(|()| *chance.pick(goods));
         for (id, good) in ids.iter().zip(good) {
             let registered = Registered {
                 good,
-                most: Most::Three,
+                most,
                 order: None,
             };
-            let asked = world.registration(id, registered, DELAY_MS);
+            let asked = world.registration(id, registered, delay_ms);
             let registering = judge.service.register(asked, actor());
             registering.await.expect("registered");
         }
-        world.clock.advance(4_000);
-        let request = LaneRetryRequest {
-            lane: lane(world),
-            rate: CallRate::per_second(RATE).expect("a rate"),
-            actor: actor(),
-            reason: "they are back".to_string(),
+        if task == Task::Replay {
+            while judge.attempt().await.expect("attempted") > 0 {}
+        }
+        let due_ms = match task {
+            Task::Retry => world.now_ms() + DELAY_MS,
+            Task::Replay => world.now_ms() + 1,
         };
-        let job = judge.service.retry_lane(request).await.expect("made");
+        world.clock.advance(4_000);
+        let rate = CallRate::per_second(RATE).expect("a rate");
+        let reason = "they are back".to_string();
+        let job = match task {
+            Task::Retry => {
+                let request = LaneRetryRequest {
+                    lane: lane(world),
+                    rate,
+                    actor: actor(),
+                    reason,
+                };
+                judge.service.retry_lane(request).await.expect("made")
+            }
+            Task::Replay => {
+                let request = BulkRequest {
+                    kind: JobKind::Replay,
+                    filter: JobFilter {
+                        id_contains: Some(format!("{name}-")),
+                        ..JobFilter::default()
+                    },
+                    rate,
+                    actor: actor(),
+                    reason,
+                };
+                match judge.service.start_bulk(request).await.expect("made") {
+                    BulkReply::Made(job) => job,
+                    BulkReply::Runs(other) => panic!("{other:?}"),
+                }
+            }
+        };
         Self {
             world,
+            task,
             judge,
             job: Watched {
                 journal: world.journals[JUDGE].as_ref(),
@@ -157,11 +195,19 @@ impl<'a> JobRun<'a> {
                 world.clock.advance(CHANGE_LEASE_MS + 1);
                 let (key, service) = (key(&self.ids[0]), &self.judge.service);
                 course.order.push_str("by hand ");
-                if meanwhile == Meanwhile::Retried {
-                    service.retry(&key, actor()).await.expect("it is pending");
-                } else {
-                    service.cancel(&key, actor()).await.expect("it is pending");
-                    self.told.is_cancelled = true;
+                let is_sent = meanwhile == Meanwhile::Retried;
+                let changed = match (self.task, is_sent) {
+                    (Task::Retry, true) => service.retry(&key, actor()).await,
+                    (Task::Retry, false) => service.cancel(&key, actor()).await,
+                    (Task::Replay, true) => service.replay(&key, actor(), "").await,
+                    (Task::Replay, false) => service.discard(&key, actor()).await,
+                };
+                match changed {
+                    Ok(_) if is_sent => self.told.is_sent = true,
+                    Ok(_) => self.told.is_cancelled = true,
+                    // The job has replayed it.
+                    Err(ServiceError::Refused { .. }) if self.task == Task::Replay => {}
+                    Err(error) => panic!("by hand: {error}"),
                 }
             }
         }
