@@ -3,10 +3,13 @@
 KILLS ?= 200
 NOTIFICATIONS ?= 100000
 
+# The long form of the replay of dead letters.
+DEAD_LETTERS ?= 100000
+
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill interleavings demo lint format clippy doc bench fair-shares
+.PHONY: help test kill replay interleavings demo lint format clippy doc bench fair-shares
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -28,6 +31,10 @@ kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATI
 	$(with_servers) \
 	RINGBACK_KILL_KILLS=$(KILLS) RINGBACK_KILL_NOTIFICATIONS=$(NOTIFICATIONS) $(if $(SEED),RINGBACK_KILL_SEED=$(SEED)) \
 	cargo test --locked --release --test it reliability::kill -- --nocapture --test-threads 1
+
+replay: ## Kill servers while a job replays dead letters, in the long form; DEAD_LETTERS can be given
+	$(with_servers) RINGBACK_REPLAY_NOTIFICATIONS=$(DEAD_LETTERS) \
+	cargo test --locked --release --test it reliability::replay -- --nocapture --test-threads 1
 
 interleavings: ## Try many orders of two servers' calls; INTERLEAVINGS can be given
 	$(with_servers) RINGBACK_INTERLEAVINGS=$(INTERLEAVINGS) \

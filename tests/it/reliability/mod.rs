@@ -2,7 +2,8 @@
 //!
 //! `kill` ends real processes with SIGKILL at random moments under load and then settles accounts:
 //! what callers were answered, what the receiver got, what the journal says. `faults` does the same
-//! with the lines between servers and stores, and `cuts` has a single reply get lost at a time.
+//! with the lines between servers and stores, and `cuts` has a single reply get lost at a time. `replay` kills
+//! servers while a job replays dead letters.
 //! `docs/reliability.md` says what is proved.
 
 mod account;
@@ -16,5 +17,6 @@ mod kill;
 mod leases;
 mod plan;
 mod receiver;
+mod replay;
 mod stage;
 mod stands;
