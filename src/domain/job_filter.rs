@@ -55,18 +55,27 @@ pub struct FilteredSelection {
     /// The filter.
     pub filter: JobFilter,
     /// Only dead letters that died at or before this instant, in a series that began before it; or notifications that
-    /// were registered at or before it.
+    /// were registered at or before it, and not sent again since.
     pub until_ms: i64,
 }
 
 impl FilteredSelection {
-    /// Whether this dead letter has been one since before the job. One that was sent again meanwhile and died once more
-    /// is not: its series began later. A job begins no series at an earlier instant than its own, whatever the clock of
-    /// its server says, so it replays nothing twice.
+    /// Whether this notification was registered at or before the instant, and has died by then if it is dead.
     #[must_use]
-    pub fn has_died_before(&self, dead: &Snapshot) -> bool {
-        dead.ended_ms.is_some_and(|at_ms| at_ms <= self.until_ms)
-            && dead.progress.first_due_ms < self.until_ms
+    pub fn has_stood_before(&self, found: &Snapshot) -> bool {
+        let is_before = |at_ms: i64| at_ms <= self.until_ms;
+        is_before(found.registered_ms) && found.ended_ms.is_none_or(is_before)
+    }
+
+    /// Whether the present series may have begun at or after the instant. `false` is certain. If it is `true`, the history
+    /// says whether it has: the first attempt may have been moved meanwhile.
+    ///
+    /// A job begins no series at an earlier instant than its own, whatever the clock of its server says. So what it has
+    /// replayed and dies again is found here even if the next server's clock is behind, and nothing is replayed twice.
+    #[must_use]
+    pub fn may_be_sent_again(&self, found: &Snapshot) -> bool {
+        let progress = &found.progress;
+        progress.series > 1 && progress.first_due_ms >= self.until_ms
     }
 
     /// The instants of the selection: from the first one, and before the second.

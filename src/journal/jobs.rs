@@ -228,10 +228,11 @@ impl JobAdded {
 pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult]) {
     let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
     let done = results.iter().filter(is_done).count();
+    let failed = results.iter().filter(|result| result.is_failure()).count();
     let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
     job.counts.done += count(done);
-    job.counts.skipped += count(results.len() - done) + step.skipped;
-    job.counts.failed += step.failed;
+    job.counts.skipped += count(results.len() - done - failed) + step.skipped;
+    job.counts.failed += count(failed) + step.failed;
     job.counts.matched = job.counts.matched.max(job.counts.seen());
     match &step.end {
         None => return,

@@ -7,6 +7,7 @@
 use crate::domain::destination::Destination;
 use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Notification, Registration, Start, Target};
+use crate::domain::priority::Priority;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Payload, PayloadContent};
 
@@ -64,9 +65,16 @@ pub(super) fn differing_fields(
             have_endpoints.0 != have_endpoints.1 && (payload.ack.is_none() || asked.ack.is_none());
         compare("ack", is_same || is_one_without);
     }
-    compare("priority", asked.priority == known.priority);
+    let priority = kept.and_then(|(_, priority)| priority);
+    // If it is not known, a job may have given the series another one than that of the registration.
+    let priority = priority.or((!may_be_of_job(known)).then_some(known.priority));
+    compare(
+        "priority",
+        priority.is_none_or(|priority| asked.priority == priority),
+    );
     compare("order", asked.order == known.order);
     let is_same_ladder = asked.ladder == known.ladder;
+    let kept = kept.map(|(form, _)| form);
     let is_same_ladder = match (have_endpoints, kept) {
         // The standard ladder may be written out.
         ((false, false), _) => is_same_ladder,
@@ -100,14 +108,24 @@ enum AcceptedForm {
     OtherStart,
 }
 
-/// Tries the registrations that may have been accepted. `None` if the body is not kept any more.
-fn kept_as(start: Start, known: &Snapshot, payload: &Payload) -> Option<AcceptedForm> {
+/// Whether the priority may be that of a series which a job began, instead of that of the registration.
+fn may_be_of_job(known: &Snapshot) -> bool {
+    known.progress.series > 1 && known.priority == Priority::Low
+}
+
+/// Tries the registrations that may have been accepted. Returns the one that was, with its priority if it was found. `None`
+/// if the body is not kept any more.
+fn kept_as(
+    start: Start,
+    known: &Snapshot,
+    payload: &Payload,
+) -> Option<(AcceptedForm, Option<Priority>)> {
     let content = payload.content.as_ref()?;
     let target = match (known.lane.endpoint(), &known.destination) {
         (Some(name), url) => Target::Endpoint(name, url.clone()),
         (None, url) => Target::Url(url.clone()?),
     };
-    let registration = |ladder: Option<Ladder>| Registration {
+    let registration = |ladder: Option<Ladder>, priority: Priority| Registration {
         key: known.key.clone(),
         target: target.clone(),
         body: content.body.here().cloned().unwrap_or_default(),
@@ -116,18 +134,25 @@ fn kept_as(start: Start, known: &Snapshot, payload: &Payload) -> Option<Accepted
         start,
         ladder,
         ack: payload.ack.clone(),
-        priority: known.priority,
+        priority,
         order: known.order.as_deref().cloned(),
     };
     content.body.here()?;
-    let is_it = |ladder| registration(ladder).fingerprint() == known.fingerprint;
-    Some(if is_it(Some(known.ladder.clone())) {
-        AcceptedForm::WithLadder
-    } else if is_it(None) {
-        AcceptedForm::WithoutLadder
-    } else {
-        AcceptedForm::OtherStart
-    })
+    let priorities = match may_be_of_job(known) {
+        true => Priority::ALL,
+        false => std::slice::from_ref(&known.priority),
+    };
+    let is_it =
+        |ladder, priority| registration(ladder, priority).fingerprint() == known.fingerprint;
+    for priority in priorities {
+        if is_it(Some(known.ladder.clone()), *priority) {
+            return Some((AcceptedForm::WithLadder, Some(*priority)));
+        }
+        if is_it(None, *priority) {
+            return Some((AcceptedForm::WithoutLadder, Some(*priority)));
+        }
+    }
+    Some((AcceptedForm::OtherStart, None))
 }
 
 #[cfg(test)]
@@ -138,7 +163,6 @@ mod tests {
     use crate::domain::headers::Headers;
     use crate::domain::key::Key;
     use crate::domain::order::{OrderMode, OrderPlace};
-    use crate::domain::priority::Priority;
     use crate::domain::webhook_id::WebhookId;
     use bytes::Bytes;
 
@@ -179,6 +203,16 @@ mod tests {
 
     /// The fields that are named if the second of these is registered after the first.
     fn named(first: &Registration, second: &Registration, is_kept: bool) -> Vec<&'static str> {
+        named_of(first, second, is_kept, |_| {})
+    }
+
+    /// The same after a change of the first one.
+    fn named_of(
+        first: &Registration,
+        second: &Registration,
+        is_kept: bool,
+        change: impl FnOnce(&mut Snapshot),
+    ) -> Vec<&'static str> {
         let known = accept(first.clone(), 1_000);
         let payload = Payload {
             ack: known.ack.clone(),
@@ -189,7 +223,8 @@ mod tests {
             }),
         };
         let progress = first.clone().accept(known.webhook_id, 1_000, None).1;
-        let known = Snapshot::of_new(&known, progress);
+        let mut known = Snapshot::of_new(&known, progress);
+        change(&mut known);
         let asked_start = AskedStart::of(second);
         let asked = accept(second.clone(), 9_000);
         assert_ne!(asked.fingerprint, known.fingerprint);
@@ -241,6 +276,38 @@ mod tests {
         check(many, &three, &["content_type"]);
         let at = changed(|one| one.start = Start::At(10_000));
         assert_eq!(named(&plain, &at, true), ["deliver_at"]);
+    }
+
+    #[test]
+    fn the_priority_of_a_series_that_a_job_began_is_not_that_of_the_registration() {
+        let replayed = |known: &mut Snapshot| {
+            known.progress.series = 2;
+            known.priority = Priority::Low;
+        };
+        let check = |second: Registration, is_kept: bool, expected: &[&str]| {
+            let named = named_of(&registration(), &second, is_kept, replayed);
+            assert_eq!(named, expected, "{second:?}");
+        };
+        let body = Registration {
+            body: "a=2".into(),
+            ..registration()
+        };
+        check(body.clone(), true, &["body"]);
+        check(body, false, &[]);
+        for other in [Priority::Low, Priority::High] {
+            let priority = Registration {
+                priority: other,
+                ..registration()
+            };
+            check(priority.clone(), true, &["priority"]);
+            // The registration is not known any more, and nothing is named by mistake.
+            check(priority, false, &[]);
+        }
+        let later = Registration {
+            start: Start::After(2_000),
+            ..registration()
+        };
+        check(later, true, &["delay"]);
     }
 
     #[test]

@@ -283,6 +283,7 @@ macro_rules! contract {
             bulk_jobs::the_same_request_is_one_job_until_that_has_ended,
             bulk_jobs::a_replay_concerns_what_was_dead_when_it_was_made,
             bulk_jobs::a_cancellation_concerns_what_was_pending_when_it_was_made,
+            bulk_jobs::what_cannot_be_sent_again_counts_as_failed,
             bulk_jobs::a_series_may_have_a_priority_of_its_own,
             bulk_jobs::it_is_told_how_those_have_fared_that_a_job_has_replayed,
             maintenance::many_are_looked_up_at_once_in_order,

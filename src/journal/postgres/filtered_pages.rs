@@ -40,13 +40,20 @@ macro_rules! pending {
 /// Those of a range that pass the filter, and have not been sent again since `$9`.
 macro_rules! filtered {
     ($columns:expr, dead) => {
-        filtered!($columns, dead!(), "s.first_due_ms < $9")
+        filtered!(
+            $columns,
+            dead!(),
+            "(s.series = 1 OR s.first_due_ms < $9 OR NOT EXISTS (
+                SELECT 1 FROM transitions AS t
+                WHERE t.notification = s.notification AND t.kind IN ('replayed', 'resent') AND t.at_ms >= $9
+             ))"
+        )
     };
     ($columns:expr, pending) => {
         filtered!(
             $columns,
             pending!(),
-            "(s.series = 1 OR NOT EXISTS (
+            "(s.series = 1 OR s.first_due_ms < $9 OR NOT EXISTS (
                 SELECT 1 FROM transitions AS t
                 WHERE t.notification = s.notification AND t.kind IN ('replayed', 'resent') AND t.at_ms > $9
              ))"

@@ -34,13 +34,20 @@ macro_rules! pending {
 /// Those of a range that pass the filter, and have not been sent again since `?9`.
 macro_rules! filtered {
     ($columns:expr, dead) => {
-        filtered!($columns, dead!(), "n.first_due_ms < ?9")
+        filtered!(
+            $columns,
+            dead!(),
+            "(n.series = 1 OR n.first_due_ms < ?9 OR NOT EXISTS (
+                SELECT 1 FROM transitions AS t
+                WHERE t.notification = n.row_id AND t.kind IN ('replayed', 'resent') AND t.at_ms >= ?9
+             ))"
+        )
     };
     ($columns:expr, pending) => {
         filtered!(
             $columns,
             pending!(),
-            "(n.series = 1 OR NOT EXISTS (
+            "(n.series = 1 OR n.first_due_ms < ?9 OR NOT EXISTS (
                 SELECT 1 FROM transitions AS t
                 WHERE t.notification = n.row_id AND t.kind IN ('replayed', 'resent') AND t.at_ms > ?9
              ))"

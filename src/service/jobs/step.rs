@@ -162,7 +162,9 @@ impl Service {
             Ok(JobStepped::Kept(results)) => {
                 let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
                 let changed = results.iter().filter(is_done).count();
-                let skipped = skipped + results.len() - changed;
+                let not_done = results.iter().filter(|result| result.is_failure()).count();
+                let skipped = skipped + results.len() - changed - not_done;
+                let failed = failed + not_done;
                 self.settle_all(leased, results, call_now).await;
                 Ok(StepDone::Kept {
                     changed,
@@ -213,8 +215,13 @@ impl Service {
             JobKind::LaneRetry | JobKind::AfterOutage => {
                 lane_retry::change(&before, self.clock.now_ms())
             }
-            JobKind::Replay => filtered::replay(job, &before),
-            JobKind::Cancel => filtered::cancel(&before),
+            JobKind::Replay | JobKind::Cancel => match self.change_of_set(job, &before).await {
+                Ok(change) => change,
+                Err(error) => {
+                    self.release(held).await;
+                    return failed_alone(&before.key, error);
+                }
+            },
             JobKind::LaneRelease => None,
         };
         let Some(change) = change else {
@@ -236,6 +243,25 @@ impl Service {
             before,
             change,
         })))
+    }
+
+    /// The change of one notification of a filter; `None` if it needs none. The page with its key may have been read long
+    /// ago, so what has been sent again since is found here.
+    async fn change_of_set(
+        &self,
+        job: &BulkJob,
+        before: &Snapshot,
+    ) -> Result<Option<Change>, ServiceError> {
+        let (Some(change), Some(set)) = (filtered::change(job, before), filtered::set_of(job))
+        else {
+            return Ok(None);
+        };
+        if !set.may_be_sent_again(before) {
+            return Ok(Some(change));
+        }
+        let journal = self.journal().ok_or(super::NO_JOBS)?;
+        let history = with_timeout(journal.transitions(&before.key)).await?;
+        Ok((!filtered::is_sent_again(job, &history)).then_some(change))
     }
 
     async fn lease_for_step(

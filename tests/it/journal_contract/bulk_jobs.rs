@@ -12,10 +12,13 @@ use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSel
 use ringback::domain::job_filter::{FilteredSelection, JobFilter};
 use ringback::domain::key::Key;
 use ringback::domain::lane_settings::CallRate;
-use ringback::domain::notification::Target;
+use ringback::domain::notification::{Start, Target};
 use ringback::domain::priority::Priority;
 use ringback::domain::state::{Cause, State};
-use ringback::journal::{Actor, ChangeResult, Changing, Cursor, JobAdded, JobTrial, Journal};
+use ringback::journal::{
+    Actor, ChangeResult, Changing, Cursor, JobAdded, JobEnd, JobStep, JobStepped, JobTrial,
+    Journal, Prune,
+};
 
 /// When the jobs of these tests are made.
 const NOW_MS: i64 = START_MS + 100_000;
@@ -171,6 +174,24 @@ pub async fn a_replay_concerns_what_was_dead_when_it_was_made(store: &dyn Store)
             _ => apply(&*journal, refusal(&notification, after.progress)).await,
         }
     }
+    // Each was tried by hand before it was due, and died then: the first attempt of its series was still to come.
+    for (id, is_sent_again) in [("early", false), ("early again", true)] {
+        let mut asked = registration(key(id));
+        let start = Start::After(if is_sent_again { 0 } else { 3_600_000 });
+        asked.start = start;
+        let registering = registering_at(asked, START_MS);
+        let before = registering.progress;
+        let notification = keep(&*journal, registering).await;
+        if is_sent_again {
+            apply(&*journal, refusal(&notification, before)).await;
+            do_change(&*journal, &key(id), Change::Replay, NOW_MS - 400).await;
+            let later = Change::Reschedule(Start::After(3_600_000));
+            do_change(&*journal, &key(id), later, NOW_MS - 350).await;
+        }
+        let retried = do_change(&*journal, &key(id), Change::Retry, NOW_MS - 300).await;
+        apply(&*journal, refusal(&notification, retried.progress)).await;
+        assert_eq!(find(&*journal, &key(id)).await.state, State::Dead, "{id}");
+    }
     let of = |filter: JobFilter| JobSelection::Dead(selection(filter));
     let all = [
         key("a"),
@@ -178,6 +199,8 @@ pub async fn a_replay_concerns_what_was_dead_when_it_was_made(store: &dyn Store)
         key("c"),
         key("elsewhere"),
         refunded.clone(),
+        key("early"),
+        key("early again"),
         key("again"),
         key("last"),
     ];
@@ -268,6 +291,57 @@ pub async fn a_cancellation_concerns_what_was_pending_when_it_was_made(store: &d
         ..JobFilter::default()
     };
     assert_eq!(keys(&*journal, &of(id)).await, [key("again")]);
+}
+
+pub async fn what_cannot_be_sent_again_counts_as_failed(store: &dyn Store) {
+    let journal = store.open().await;
+    for id in ["delivered", "pending"] {
+        let registering = registering_at(registration(key(id)), START_MS);
+        let before = registering.progress;
+        let notification = keep(&*journal, registering).await;
+        if id == "delivered" {
+            apply(&*journal, delivery(&notification, before)).await;
+        }
+    }
+    let prune = Prune {
+        payloads_before_ms: START_MS + 1_000,
+        records_before_ms: 0,
+        dead_before_ms: None,
+    };
+    let pruned = journal.prune(&prune, 10).await.expect("pruned");
+    assert_eq!(pruned.payloads, 1);
+    let first = job(1, JobKind::Replay, JobFilter::default());
+    journal.add_job(&first).await.expect("kept");
+    let taken = journal.take_job(10_000).await.expect("asked");
+    let taken = taken.expect("a job is free");
+    let mut changes = Vec::new();
+    for (id, change) in [("delivered", Change::Resend), ("pending", Change::Replay)] {
+        changes.push(Changing {
+            fence: find(&*journal, &key(id)).await.fence,
+            ..changing(&key(id), change, NOW_MS)
+        });
+    }
+    let step = JobStep {
+        id: first.id.clone(),
+        fence: taken.fence,
+        place: None,
+        changes,
+        skipped: 0,
+        failed: 0,
+        end: Some(JobEnd::Done),
+        at_ms: NOW_MS,
+        lease_ms: 10_000,
+    };
+    let stepped = journal.step_job(&step).await.expect("answered");
+    assert!(matches!(stepped, JobStepped::Kept(_)), "{stepped:?}");
+    let after = journal.job(&first.id).await.expect("read");
+    let expected = JobCounts {
+        matched: 2,
+        done: 0,
+        skipped: 1,
+        failed: 1,
+    };
+    assert_eq!(after.map(|job| job.counts), Some(expected));
 }
 
 pub async fn it_is_told_how_those_have_fared_that_a_job_has_replayed(store: &dyn Store) {
