@@ -83,7 +83,7 @@ async fn what_no_route_takes_is_a_problem_too() {
     ] {
         embedded.server.get(path).await.is_problem(404, "route");
     }
-    let reply = embedded.server.post("/v1/dead-letters/replay").await;
+    let reply = embedded.server.post("/v1/dead-letters/discard").await;
     reply.is_problem(404, "route");
     let check = async |method: Method, path: &str, allow: &str| {
         let reply = Reply::of(embedded.server.request(method, path)).await;
@@ -104,6 +104,8 @@ async fn what_no_route_takes_is_a_problem_too() {
     check(Method::GET, "/v1/notifications/t/1/retry", "POST").await;
     check(Method::GET, "/v1/notifications/t/1/resend", "POST").await;
     check(Method::POST, "/v1/notifications/t/1/payload", "GET,HEAD").await;
+    check(Method::GET, "/v1/notifications/cancel", "POST").await;
+    check(Method::GET, "/v1/dead-letters/replay", "POST").await;
     check(Method::GET, "/v1/dead-letters/t/1", "DELETE").await;
     check(Method::POST, "/healthz", "GET,HEAD").await;
     check(Method::POST, "/readyz", "GET,HEAD").await;
