@@ -22,6 +22,8 @@ const NOTIFICATIONS: usize = 600;
 const BATCH: usize = 500;
 /// Beyond this the run counts as stuck.
 const LONGEST: Duration = Duration::from_secs(3_600);
+/// How often it is asked how far the job is. The servers and the test share the processors.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// How long the job takes at least, if nothing is killed, in seconds; as long as its rate allows that.
 const SECONDS: usize = 4;
 
@@ -140,7 +142,7 @@ async fn wait_for(api: &Api, job: &Value, wish: impl Fn(&Value) -> bool) -> Valu
         }
         assert!(view["state"] != "failed", "{view}");
         assert!(begun.elapsed() < LONGEST, "it is stuck: {view}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
@@ -154,6 +156,6 @@ async fn until_so_many(connection: &mut PgConnection, sql: &str, many: usize) {
     let begun = Instant::now();
     while count(connection, sql).await < many {
         assert!(begun.elapsed() < LONGEST, "it is stuck: {sql}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(ASK_AGAIN).await;
     }
 }
