@@ -6,12 +6,14 @@ use super::{CommandFailure, block_on};
 use crate::app::master_key_change::{self, MasterKeyChanged};
 use crate::config::{Flags, MasterKeyConfig};
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::PathBuf;
 
 /// The settings of `serve` that say where the journal and the present master key are.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "journal",
+    "journal-url-file",
     "data-dir",
     "config",
     "master-key",
@@ -31,6 +33,9 @@ pub struct ChangeArguments {
     /// The file of the new master key; it is made if it is missing. If not given, that of the data directory is replaced
     #[arg(long, value_name = "FILE")]
     new_master_key_file: Option<PathBuf>,
+    /// Print what was done as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The flags of `serve` that say where the journal and the present master key are.
@@ -69,12 +74,17 @@ pub fn run(command: MasterKeyCommand) -> Result<(), CommandFailure> {
     let MasterKeyCommand::Change(ChangeArguments {
         present,
         new_master_key_file,
+        json,
     }) = command;
     let config = MasterKeyConfig::load(&present.flags, |name| std::env::var_os(name))?;
     let changed = block_on(async {
         let changing = master_key_change::change(&config, new_master_key_file);
         changing.await.map_err(CommandFailure::of_app)
     })?;
+    if json {
+        writeln!(std::io::stdout(), "{:#}", json_of(&changed))?;
+        return Ok(());
+    }
     std::io::stdout().write_all(text_of(&changed).as_bytes())?;
     if changed.counts.unopened > 0 {
         complain(&unopened_text(&changed));
@@ -105,6 +115,20 @@ fn text_of(changed: &MasterKeyChanged) -> String {
         counts.already,
         changed.fingerprint
     )
+}
+
+fn json_of(changed: &MasterKeyChanged) -> Value {
+    let counts = &changed.counts;
+    json!({
+        "fingerprint": changed.fingerprint,
+        "file": changed.file.display().to_string(),
+        "old_file": changed.old_file.as_ref().map(|file| file.display().to_string()),
+        "default_keys": counts.default_keys,
+        "endpoint_keys": counts.endpoint_keys,
+        "client_keys": counts.client_keys,
+        "already": counts.already,
+        "unopened": { "total": counts.unopened, "named": counts.unopened_names },
+    })
 }
 
 fn unopened_text(changed: &MasterKeyChanged) -> String {

@@ -6,17 +6,28 @@ use crate::config::{Flags, JournalConfig, load_journal};
 use crate::journal::postgres::PostgresJournal;
 use crate::journal::sqlite::SqliteJournal;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde_json::json;
 use std::io::Write as _;
 
 /// The settings of `serve` that say where the journal is.
-const SETTINGS: [&str; 3] = ["journal", "data-dir", "config"];
+const SETTINGS: [&str; 4] = ["journal", "journal-url-file", "data-dir", "config"];
 
 /// The flags of `migrate`.
+#[derive(Args)]
 pub struct MigrateArguments {
+    #[command(flatten)]
+    journal: JournalArguments,
+    /// Print the applied migrations as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The flags of `serve` that say where the journal is.
+pub struct JournalArguments {
     flags: Flags,
 }
 
-impl FromArgMatches for MigrateArguments {
+impl FromArgMatches for JournalArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self {
             flags: setting_flags::given(matches),
@@ -29,7 +40,7 @@ impl FromArgMatches for MigrateArguments {
     }
 }
 
-impl Args for MigrateArguments {
+impl Args for JournalArguments {
     fn augment_args(command: Command) -> Command {
         setting_flags::augment(command, |setting| SETTINGS.contains(&setting.name))
             .after_help(
@@ -44,7 +55,7 @@ impl Args for MigrateArguments {
 
 /// Applies the missing migrations and prints their names.
 pub fn run(arguments: &MigrateArguments) -> Result<(), CommandFailure> {
-    let journal = load_journal(&arguments.flags, |name| std::env::var_os(name))?;
+    let journal = load_journal(&arguments.journal.flags, |name| std::env::var_os(name))?;
     let applied = block_on(async {
         let applied = match &journal {
             JournalConfig::Sqlite(path) => SqliteJournal::migrate(path).await,
@@ -57,6 +68,10 @@ pub fn run(arguments: &MigrateArguments) -> Result<(), CommandFailure> {
         Ok(applied.map_err(anyhow::Error::from)?)
     })?;
     let mut out = std::io::stdout();
+    if arguments.json {
+        writeln!(out, "{:#}", json!({ "applied": applied }))?;
+        return Ok(());
+    }
     for name in &applied {
         writeln!(out, "applied {name}")?;
     }

@@ -4,6 +4,8 @@
 //! data in Redis. A server asks the journal before it sends a notification that was put back. So an unnecessary
 //! rebuild does no harm.
 
+mod report;
+
 use super::client::who;
 use super::setting_flags::StoreArguments;
 use super::terminal::ProgressDisplay;
@@ -26,6 +28,7 @@ use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable as _, Sch
 use crate::schedule::redis::{RedisSchedule, Time};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use report::{ComparedPending, LoadedAll, OnePutBack, RebuildReport};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,6 +57,9 @@ pub struct RebuildArguments {
     /// Put back only notifications that are not due yet
     #[arg(long)]
     not_due: bool,
+    /// Print what was done as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The stores, and whether repairs are written into the histories of the notifications.
@@ -82,14 +88,14 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
         };
         stores.journal.close().await;
         let mut report = done?;
-        if stores.record == RepairNotes::LeftOut {
-            report.push_str(
-                "the histories do not show this, because only its server may write to this journal\n",
-            );
-        }
+        report.is_noted = stores.record != RepairNotes::LeftOut;
         Ok(report)
     })?;
-    io::stdout().write_all(report.as_bytes())?;
+    let text = match arguments.json {
+        true => report.as_json(),
+        false => report.as_text(),
+    };
+    io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
@@ -124,7 +130,7 @@ async fn open(config: &StoresConfig) -> Result<RebuildStores, CommandFailure> {
 
 impl RebuildStores {
     /// Puts one notification back.
-    async fn put_back(&self, key: &Key) -> Result<String, CommandFailure> {
+    async fn put_back(&self, key: &Key) -> Result<RebuildReport, CommandFailure> {
         let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
@@ -136,10 +142,8 @@ impl RebuildStores {
             return Err(anyhow!("the journal has no notification {key}").into());
         };
         if snapshot.state != State::Scheduled {
-            let state = snapshot.state;
-            return Ok(format!(
-                "{loaded}{key} is {state}; there is nothing to put back\n"
-            ));
+            let result = OnePutBack::Ended(snapshot.state);
+            return Ok(RebuildReport::of_one(loaded, key, result));
         }
         let repairing = async {
             let differences = find_recorded(journal, schedule, &keys).await?;
@@ -147,20 +151,16 @@ impl RebuildStores {
         };
         let repaired = repairing.await.map_err(failed)?;
         let result = match (repaired.restored, repaired.moved) {
-            (0, 0) if snapshot.set_aside.is_some() => {
-                format!("{key} is set aside, so it is not put back; `ringback retry` releases it\n")
-            }
-            (0, 0) => format!("{key} was in Redis already\n"),
-            (0, _) => {
-                format!("{key} was at another step in Redis and was corrected\n")
-            }
-            _ => format!("{key} is back in Redis\n"),
+            (0, 0) if snapshot.set_aside.is_some() => OnePutBack::SetAside,
+            (0, 0) => OnePutBack::Unchanged,
+            (0, _) => OnePutBack::Corrected,
+            _ => OnePutBack::Restored,
         };
-        Ok(loaded + &result)
+        Ok(RebuildReport::of_one(loaded, key, result))
     }
 
     /// Puts back the notifications of a topic, or those that are not due yet.
-    async fn some(&self, arguments: &RebuildArguments) -> Result<String, CommandFailure> {
+    async fn some(&self, arguments: &RebuildArguments) -> Result<RebuildReport, CommandFailure> {
         let loaded = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
         let pick = Pick {
@@ -168,27 +168,34 @@ impl RebuildStores {
             due_after_ms: arguments.not_due.then_some(now_ms),
             ..Pick::default()
         };
-        Ok(loaded + &self.scan(&pick).await?)
+        let compared = self.scan(&pick).await?;
+        Ok(RebuildReport::of_comparing(loaded, compared))
     }
 
     /// Puts back all notifications. If Redis has lost data, this command loads it as a server would. If `clear`
     /// is set, Redis is emptied first.
-    async fn load(&self, clear: bool) -> Result<String, CommandFailure> {
+    async fn load(&self, clear: bool) -> Result<RebuildReport, CommandFailure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = inspect(Some(journal), schedule, schedule, clear).await;
         match found.map_err(MaintenanceError::from).map_err(failed)? {
-            Inspection::ToLoad(reason) => self.load_missing(reason).await,
+            Inspection::ToLoad(reason) => {
+                let loaded = self.load_missing(reason).await?;
+                Ok(RebuildReport::of_loading(loaded))
+            }
             Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
-            Inspection::Whole => self.scan(&Pick::default()).await,
+            Inspection::Whole => {
+                let compared = self.scan(&Pick::default()).await?;
+                Ok(RebuildReport::of_comparing(None, compared))
+            }
         }
     }
 
     /// Registers this instance in Redis, because only a registered instance may change the data there.
     ///
     /// If Redis has lost data, everything is put back and not only the requested part, because servers do not
-    /// work with a part of the lost data. The returned text then says so.
-    async fn enter(&self) -> Result<String, CommandFailure> {
+    /// work with a part of the lost data. What was loaded is then returned.
+    async fn enter(&self) -> Result<Option<LoadedAll>, CommandFailure> {
         let schedule = self.schedule.as_ref();
         let peeked = schedule.status().await.map_err(anyhow::Error::from)?;
         if peeked == ScheduleStatus::New {
@@ -200,14 +207,14 @@ impl RebuildStores {
         }
         let found = inspect(Some(self.journal.as_ref()), schedule, schedule, false).await;
         match found.map_err(anyhow::Error::from)? {
-            Inspection::Whole => Ok(String::new()),
-            Inspection::ToLoad(reason) => self.load_missing(reason).await,
+            Inspection::Whole => Ok(None),
+            Inspection::ToLoad(reason) => Ok(Some(self.load_missing(reason).await?)),
             Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
         }
     }
 
     /// Compares the pending notifications of the journal with Redis, and repairs the differences.
-    async fn scan(&self, pick: &Pick) -> Result<String, CommandFailure> {
+    async fn scan(&self, pick: &Pick) -> Result<ComparedPending, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
         let (mut place, mut seen) = (ScanPosition::START, 0);
@@ -227,14 +234,15 @@ impl RebuildStores {
         let Repaired {
             restored, moved, ..
         } = repaired;
-        Ok(format!(
-            "{seen} pending in the journal: {restored} were missing in Redis and were put back, {moved} \
-             were at another step and were corrected\n"
-        ))
+        Ok(ComparedPending {
+            pending: seen,
+            restored,
+            moved,
+        })
     }
 
     /// Puts all missing notifications into Redis, soonest due first. Servers keep working meanwhile.
-    async fn load_missing(&self, reason: LoadReason) -> Result<String, CommandFailure> {
+    async fn load_missing(&self, reason: LoadReason) -> Result<LoadedAll, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
@@ -270,10 +278,10 @@ impl RebuildStores {
             return Err(taken_over().into());
         }
         drop(progress);
-        let (read, seconds) = (resync.done().read, started.elapsed().as_secs_f64());
-        Ok(format!(
-            "{read} pending in the journal, all of them in Redis again after {seconds:.1} s\n"
-        ))
+        Ok(LoadedAll {
+            pending: resync.done().read,
+            seconds: started.elapsed().as_secs_f64(),
+        })
     }
 
     async fn progress(&self, what: &'static str) -> Result<ProgressDisplay, CommandFailure> {

@@ -2,6 +2,7 @@
 
 use super::program::run;
 use crate::support::postgres::fresh_database;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// What it prints on a journal that is new, and then on one that is not.
@@ -18,6 +19,25 @@ fn check(dir: &Path, flags: &[&str], migrations: &str) {
         })
         .collect();
     expected.sort();
+    let names: Vec<&str> = expected
+        .iter()
+        .map(|line| line.trim_start_matches("applied ").trim_end())
+        .collect();
+    // As JSON, on a journal of its own.
+    let other = tempfile::tempdir().expect("a directory");
+    let fresh = fresh_database();
+    let flags_of_other = match migrations.ends_with("postgres") {
+        true => ["--journal", &fresh],
+        false => ["--journal", "sqlite://other.db"],
+    };
+    for expected in [json!({ "applied": names }), json!({ "applied": [] })] {
+        let arguments = [&["migrate", "--json"], &flags_of_other[..]].concat();
+        let printed = run(other.path(), &arguments, &[]).stdout;
+        assert_eq!(
+            serde_json::from_str::<Value>(&printed).expect("JSON"),
+            expected
+        );
+    }
     for expected in [expected.concat(), "the journal is up to date\n".to_string()] {
         let finished = run(dir, &arguments, &[]);
         assert_eq!(finished.stderr, "", "{arguments:?}");

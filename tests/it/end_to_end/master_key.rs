@@ -14,7 +14,7 @@ use ringback::config::{
 };
 use ringback::domain::master_key::MasterKey;
 use ringback::domain::signature::SigningSecret;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
 use tempfile::TempDir;
@@ -122,7 +122,21 @@ async fn everything_is_signed_as_before_after_a_change(stores: Stores) {
     let mut config = config;
     if stores == Stores::Postgres {
         config.master_key = Some(made(Path::new(new)));
-        // The same again changes nothing.
+        // The same again changes nothing, and says it in JSON too.
+        let (status, out, errors) = change(&config, &[&flags[..], &["--json"]].concat());
+        assert_eq!((status, &*errors), (0, ""), "{out}");
+        let said: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(
+            (&said["already"], &said["default_keys"]),
+            (&json!(6), &json!(0)),
+            "{said}"
+        );
+        assert_eq!(
+            said["unopened"],
+            json!({ "total": 0, "named": [] }),
+            "{said}"
+        );
+        assert_eq!(said["file"], *new, "{said}");
         let (status, out, _) = change(&config, &flags);
         assert_eq!(status, 0, "{out}");
         assert!(out.contains("with the new master key before: 6\n"), "{out}");

@@ -11,6 +11,7 @@ use crate::support::ringback::{Server, Stores, registration as asked};
 use ringback::config::JournalConfig;
 use ringback::journal::SettingAside;
 use ringback::schedule::recoverable::{Inspection, ScheduleStatus};
+use serde_json::{Value, json};
 use std::path::Path;
 
 const SILENT: &str =
@@ -39,6 +40,34 @@ impl Stage {
     async fn pending(&self) -> u64 {
         self.schedule.counts().await.expect("counted").pending
     }
+}
+
+#[tokio::test]
+async fn what_was_done_is_said_in_json_too() {
+    let stage = Stage::redis().await;
+    stage.journal_one("1", 0).await;
+    stage.journal_one("2", 0).await;
+    let said = |further: &[&str]| {
+        let finished = stage.rebuild(&[further, &["--json"]].concat());
+        assert_eq!((finished.status, &*finished.stderr), (0, ""), "{further:?}");
+        serde_json::from_str::<Value>(&finished.stdout).expect("JSON")
+    };
+    let one = |result: &str| {
+        json!({
+            "loaded": null,
+            "compared": null,
+            "notification": { "topic": "payment.succeeded", "id": "1", "state": "scheduled", "result": result },
+            "noted": false,
+        })
+    };
+    assert_eq!(said(&["payment.succeeded", "1"]), one("restored"));
+    assert_eq!(said(&["payment.succeeded", "1"]), one("unchanged"));
+    let compared = json!({ "pending": 2, "restored": 1, "moved": 0 });
+    let all = json!({ "loaded": null, "compared": compared, "notification": null, "noted": false });
+    assert_eq!(said(&[]), all);
+    let cleared = said(&["--clear"]);
+    assert_eq!(cleared["loaded"]["pending"], 2, "{cleared}");
+    assert!(cleared["loaded"]["seconds"].is_f64(), "{cleared}");
 }
 
 #[tokio::test]
