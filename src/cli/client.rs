@@ -4,6 +4,7 @@
 
 use super::CommandFailure;
 use super::refusal::Refusal;
+use crate::config::read_secret_text;
 use crate::domain::key::Key;
 use crate::journal::Actor;
 use crate::tls_roots;
@@ -12,6 +13,7 @@ use clap::Args;
 use reqwest::{Method, Response, header};
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::Url;
 
@@ -32,9 +34,36 @@ pub struct ServerArguments {
     /// The server's API key [env: RINGBACK_API_KEY]
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
+    /// A file that contains the API key [env: RINGBACK_API_KEY_FILE]
+    #[arg(long, value_name = "FILE", conflicts_with = "api_key")]
+    api_key_file: Option<PathBuf>,
     /// Print the answer as JSON, also one that says why it was not done
     #[arg(long)]
     pub json: bool,
+}
+
+impl ServerArguments {
+    /// The API key: of a flag, else of a variable.
+    fn find_api_key(&self) -> Result<Option<String>, CommandFailure> {
+        let read = |path: &Path| -> Result<Option<String>, CommandFailure> {
+            Ok(Some(read_secret_text(path)?.to_string()))
+        };
+        match (&self.api_key, &self.api_key_file) {
+            (Some(given), _) => return Ok(Some(given.clone())),
+            (None, Some(path)) => return read(path),
+            (None, None) => {}
+        }
+        let file = variable("RINGBACK_API_KEY_FILE");
+        match (variable("RINGBACK_API_KEY"), file) {
+            (Some(_), Some(_)) => {
+                let problem =
+                    "RINGBACK_API_KEY and RINGBACK_API_KEY_FILE are both given; give one of them";
+                Err(CommandFailure::Usage(problem.to_string()))
+            }
+            (None, Some(path)) => read(Path::new(&path)),
+            (given, None) => Ok(given),
+        }
+    }
 }
 
 /// A client of a server's API.
@@ -69,14 +98,10 @@ impl Client {
             .ok_or_else(|| {
                 CommandFailure::Usage(format!("{origin}: not a URL like {DEFAULT_SERVER}"))
             })?;
-        let api_key = arguments
-            .api_key
-            .clone()
-            .or_else(|| variable("RINGBACK_API_KEY"));
         Ok(Self {
             http: http_client()?,
             server,
-            api_key,
+            api_key: arguments.find_api_key()?,
             actor: who(),
         })
     }

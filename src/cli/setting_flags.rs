@@ -6,7 +6,15 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
 
 /// The settings of a server that the commands `audit` and `rebuild` need: where its stores are.
-const STORES: [&str; 5] = ["redis", "journal", "data-dir", "config", "partitions"];
+const STORES: [&str; 7] = [
+    "redis",
+    "redis-url-file",
+    "journal",
+    "journal-url-file",
+    "data-dir",
+    "config",
+    "partitions",
+];
 
 /// Adds the flags of the wanted settings to a command.
 pub fn augment(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {

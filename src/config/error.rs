@@ -47,7 +47,7 @@ pub enum ConfigError {
     /// There is no journal and no Redis, so a restart would lose all notifications.
     #[error("--journal none needs --redis: without both, a restart would lose all notifications")]
     NothingKeeps,
-    /// Both settings of the master key are given.
-    #[error("master-key and master-key-file are both given; give one of them")]
-    TwoMasterKeys,
+    /// A value is given, and a file with that value too.
+    #[error("{0} and {1} are both given; give one of them")]
+    Both(&'static str, &'static str),
 }

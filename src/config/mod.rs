@@ -10,6 +10,8 @@ mod error;
 mod log_filter;
 mod master_key;
 mod secret;
+mod secret_files;
+mod setting;
 pub mod settings;
 mod sources;
 mod values;
@@ -21,7 +23,8 @@ pub use master_key::{
     read_new_master_key, read_or_make_master_key, read_or_make_master_key_at,
 };
 pub use secret::{SECRET_FILE, is_exposed, read_secret};
-pub use sources::Flags;
+pub use secret_files::read_secret_text;
+pub use sources::{Flags, unknown_variables};
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
 use crate::domain::master_key::MasterKey;
@@ -80,6 +83,10 @@ pub struct ApiConfig {
     pub key: Option<ApiKey>,
     /// Maximum number of requests per second of one API key.
     pub requests_per_key: u32,
+    /// The address and port of a listener that serves the metrics alone. `None`: the API's listener serves them.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The key that a reader of the metrics must send. `None`: none is needed.
+    pub metrics_key: Option<ApiKey>,
     /// Largest body of a notification, in bytes.
     pub largest_body_bytes: usize,
 }
@@ -200,6 +207,8 @@ impl ServeConfig {
                 listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8400)),
                 key: None,
                 requests_per_key: REQUESTS_PER_KEY,
+                metrics_listen: None,
+                metrics_key: None,
                 largest_body_bytes: LARGEST_BODY_BYTES,
             },
             schedule: ScheduleConfig {
@@ -254,6 +263,21 @@ impl ServeConfig {
         sources::gather(flags, &variable)?.finish()
     }
 
+    /// Reads the same settings as [`ServeConfig::load`], but creates nothing.
+    ///
+    /// # Errors
+    /// All wrong values, in the order of the settings; what is wrong between two settings only if there are none.
+    pub fn review(
+        flags: &Flags,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<SettingsReview, Vec<ConfigError>> {
+        let (draft, errors) = sources::gather_all(flags, &variable);
+        match errors.is_empty() {
+            true => draft.review().map_err(|error| vec![error]),
+            false => Err(errors),
+        }
+    }
+
     /// The settings that are needed to open both stores.
     #[must_use]
     pub fn stores(&self) -> StoresConfig {
@@ -263,6 +287,15 @@ impl ServeConfig {
             timeout: self.delivery.timeout,
         }
     }
+}
+
+/// The settings of a server that was not started.
+#[derive(Debug, Clone)]
+pub struct SettingsReview {
+    /// The settings. The signing secret in them is that which is given or kept, if there is one.
+    pub config: ServeConfig,
+    /// The signing secret that is given or kept. `None`: the first start makes one.
+    pub signing_secret: Option<SigningSecret>,
 }
 
 impl StoresConfig {
@@ -311,7 +344,7 @@ pub fn load_journal(
     flags: &Flags,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<JournalConfig, ConfigError> {
-    Ok(sources::gather(flags, &variable)?.journal())
+    sources::gather(flags, &variable)?.journal()
 }
 
 #[cfg(test)]

@@ -5,40 +5,15 @@
 //! checked by the same rule, and every error must name the flag, the variable or the key of the value. So
 //! clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
-use super::draft::Draft;
+pub use super::setting::{Arity, Setting};
+
+use super::setting::in_file;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::signature::SigningSecret;
 use std::time::Duration;
-
-/// How many values a setting takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arity {
-    /// One value.
-    One,
-    /// Any number of values. In one text, commas separate them.
-    Many,
-    /// On or off. The flag may be given without a value.
-    Switch,
-}
-
-/// One setting.
-pub struct Setting {
-    /// The name of the flag, without the dashes. The names of the variable and the key are made from it.
-    pub name: &'static str,
-    /// The name of the value in the help text.
-    pub value: &'static str,
-    /// The default, as a user would write it; empty if there is none.
-    pub default: &'static str,
-    /// The help text: what the setting does.
-    pub help: &'static str,
-    /// How many values the setting takes.
-    pub arity: Arity,
-    /// Checks one value and stores it in the draft. The error says what is wrong with the value.
-    pub(super) set: fn(&mut Draft, &str) -> Result<(), String>,
-}
 
 /// The name of the setting for the settings file. It has a flag and a variable, but no key in the file.
 pub(super) const CONFIG: &str = "config";
@@ -79,6 +54,11 @@ pub static ALL: &[Setting] = &[
             )
         },
     },
+    in_file(
+        "redis-url-file",
+        "A file that contains the URL of Redis, instead of `redis`",
+        |draft, text| put(&mut draft.files.redis, values::path(text).map(Some)),
+    ),
     Setting {
         name: "journal",
         value: "URL",
@@ -87,6 +67,11 @@ pub static ALL: &[Setting] = &[
         arity: Arity::One,
         set: |draft, text| put(&mut draft.journal, values::journal(text).map(Some)),
     },
+    in_file(
+        "journal-url-file",
+        "A file that contains the URL of the journal, instead of `journal`",
+        |draft, text| put(&mut draft.files.journal, values::path(text).map(Some)),
+    ),
     Setting {
         name: "migrate",
         value: "BOOL",
@@ -122,6 +107,14 @@ pub static ALL: &[Setting] = &[
             put(&mut draft.signing_secret, secret.map(Some))
         },
     },
+    in_file(
+        "signing-secret-file",
+        "A file that contains the signing secret, instead of `signing-secret`",
+        |draft, text| {
+            let path = values::path(text).map(Some);
+            put(&mut draft.files.signing_secret, path)
+        },
+    ),
     Setting {
         name: "master-key",
         value: "KEY",
@@ -161,6 +154,11 @@ pub static ALL: &[Setting] = &[
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.api.key, ApiKey::parse(text).map(Some)),
     },
+    in_file(
+        "api-key-file",
+        "A file that contains that API key, instead of `api-key`",
+        |draft, text| put(&mut draft.files.api_key, values::path(text).map(Some)),
+    ),
     Setting {
         name: "requests-per-key",
         value: "N",
@@ -172,6 +170,33 @@ pub static ALL: &[Setting] = &[
             put(&mut draft.config.api.requests_per_key, most)
         },
     },
+    Setting {
+        name: "metrics-listen",
+        value: "ADDR",
+        default: "",
+        help: "An IP address and port that serve the metrics alone; if not set, `listen` serves them",
+        arity: Arity::One,
+        set: |draft, text| {
+            let address = values::address(text).map(Some);
+            put(&mut draft.config.api.metrics_listen, address)
+        },
+    },
+    Setting {
+        name: "metrics-key",
+        value: "KEY",
+        default: "",
+        help: "A key that readers of the metrics must send; if not set, they need none",
+        arity: Arity::One,
+        set: |draft, text| {
+            let key = ApiKey::parse(text).map(Some);
+            put(&mut draft.config.api.metrics_key, key)
+        },
+    },
+    in_file(
+        "metrics-key-file",
+        "A file that contains that key, instead of `metrics-key`",
+        |draft, text| put(&mut draft.files.metrics_key, values::path(text).map(Some)),
+    ),
     Setting {
         name: "allow-destination",
         value: "CIDR",
@@ -205,6 +230,11 @@ pub static ALL: &[Setting] = &[
             )
         },
     },
+    in_file(
+        "proxy-url-file",
+        "A file that contains the URL of the proxy, instead of `proxy`",
+        |draft, text| put(&mut draft.files.proxy, values::path(text).map(Some)),
+    ),
     Setting {
         name: "concurrency",
         value: "N",
@@ -371,15 +401,4 @@ pub static ALL: &[Setting] = &[
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     *place = value?;
     Ok(())
-}
-
-impl Setting {
-    /// The name of the environment variable, such as `RINGBACK_DATA_DIR`.
-    #[must_use]
-    pub fn variable(&self) -> String {
-        format!(
-            "RINGBACK_{}",
-            self.name.replace('-', "_").to_ascii_uppercase()
-        )
-    }
 }

@@ -27,6 +27,9 @@ impl fmt::Debug for Flags {
     }
 }
 
+/// The environment variables that only commands read which ask a server.
+const OF_OTHER_COMMANDS: [&str; 1] = ["RINGBACK_SERVER"];
+
 type FileValues = BTreeMap<&'static str, (SettingOrigin, Vec<String>)>;
 
 /// Reads every setting from the first source that has a value for it.
@@ -34,24 +37,69 @@ pub(super) fn gather(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Draft, ConfigError> {
-    let mut keys = match given(config_setting(), flags, variable)? {
-        Some((origin, paths)) => read_file(&origin, paths.last().map_or("", String::as_str))?,
-        None => FileValues::new(),
+    let (draft, errors) = gather_all(flags, variable);
+    errors.into_iter().next().map_or(Ok(draft), Err)
+}
+
+/// As [`gather`], with everything that is wrong.
+pub(super) fn gather_all(
+    flags: &Flags,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> (Draft, Vec<ConfigError>) {
+    let (mut keys, mut errors) = match given(config_setting(), flags, variable) {
+        Ok(Some((origin, paths))) => read_file(&origin, paths.last().map_or("", String::as_str)),
+        Ok(None) => (FileValues::new(), Vec::new()),
+        Err(error) => (FileValues::new(), vec![error]),
     };
     let mut draft = Draft::new();
     for setting in ALL {
         let from_file = keys.remove(setting.name);
-        let Some((origin, values)) = given(setting, flags, variable)?.or(from_file) else {
-            continue;
+        let (origin, values) = match given(setting, flags, variable) {
+            Ok(given) => match given.or(from_file) {
+                Some(found) => found,
+                None => continue,
+            },
+            // That of the file was reported already.
+            Err(_) if setting.name == CONFIG => continue,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
         };
         for value in values {
-            (setting.set)(&mut draft, &value).map_err(|problem| ConfigError::Value {
-                origin: origin.clone(),
-                problem: redacted(&problem).into_owned(),
-            })?;
+            if let Err(problem) = (setting.set)(&mut draft, &value) {
+                errors.push(ConfigError::Value {
+                    origin: origin.clone(),
+                    problem: redacted(&problem).into_owned(),
+                });
+            }
         }
     }
-    Ok(draft)
+    (draft, errors)
+}
+
+/// Of these names of environment variables, those that begin like the variables of settings and belong to none, each with
+/// the name of the variable that is probably meant.
+#[must_use]
+pub fn unknown_variables(names: &[String]) -> Vec<(String, Option<String>)> {
+    let known: Vec<String> = ALL.iter().map(Setting::variable).collect();
+    let is_foreign = |name: &&String| {
+        name.starts_with("RINGBACK_")
+            && !known.contains(*name)
+            && !OF_OTHER_COMMANDS.contains(&name.as_str())
+            && !name.starts_with("RINGBACK_TEST_")
+    };
+    let names = names.iter().filter(is_foreign);
+    let probably = |name: &String| {
+        // The comparison is bounded, because a name may have any length.
+        let start: String = name.chars().take(80).collect();
+        let nearest = known
+            .iter()
+            .map(|known| (strsim::levenshtein(&start, known), known))
+            .min()?;
+        (nearest.0 <= 4).then(|| nearest.1.clone())
+    };
+    names.map(|name| (name.clone(), probably(name))).collect()
 }
 
 fn config_setting() -> &'static Setting {
@@ -97,12 +145,42 @@ fn split(setting: &Setting, text: &str) -> Vec<String> {
     }
 }
 
-fn read_file(named_by: &SettingOrigin, path: &str) -> Result<FileValues, ConfigError> {
+/// The values in the file, and what is wrong with it.
+fn read_file(named_by: &SettingOrigin, path: &str) -> (FileValues, Vec<ConfigError>) {
+    let mut keys = FileValues::new();
+    let table = match read_table(named_by, path) {
+        Ok(table) => table,
+        Err(error) => return (keys, vec![error]),
+    };
+    let mut errors = Vec::new();
+    for (key, value) in table {
+        let origin = SettingOrigin::Key(path.into(), key.clone());
+        let name = key.replace('_', "-");
+        let setting = ALL
+            .iter()
+            .find(|setting| setting.name == name && setting.name != CONFIG)
+            .ok_or_else(|| unknown_key(&name));
+        let read = setting.and_then(|setting| Ok((setting.name, file_values(setting, value)?)));
+        let read =
+            read.and_then(
+                |(name, values)| match keys.insert(name, (origin.clone(), values)) {
+                    None => Ok(()),
+                    Some(_) => Err("given twice, once with - and once with _".to_string()),
+                },
+            );
+        if let Err(problem) = read {
+            errors.push(ConfigError::Value { origin, problem });
+        }
+    }
+    (keys, errors)
+}
+
+fn read_table(named_by: &SettingOrigin, path: &str) -> Result<toml::Table, ConfigError> {
     let text = read_text(Path::new(path)).map_err(|problem| ConfigError::Value {
         origin: named_by.clone(),
         problem: format!("{} cannot be read: {problem}", quoted(path)),
     })?;
-    let table: toml::Table = toml::from_str(&text).map_err(|error| {
+    toml::from_str(&text).map_err(|error| {
         // Only the short message of the parser: the long one repeats the line, which may contain a secret.
         let before = error.span().and_then(|span| text.get(..span.start));
         let line = before.map_or(1, |before| before.matches('\n').count() + 1);
@@ -110,30 +188,7 @@ fn read_file(named_by: &SettingOrigin, path: &str) -> Result<FileValues, ConfigE
             path: path.into(),
             problem: format!("line {line} is not TOML: {}", syntax(error.message())),
         }
-    })?;
-    let mut keys = FileValues::new();
-    for (key, value) in table {
-        let origin = SettingOrigin::Key(path.into(), key.clone());
-        let refuse = |problem: String| ConfigError::Value {
-            origin: origin.clone(),
-            problem,
-        };
-        let name = key.replace('_', "-");
-        let setting = ALL
-            .iter()
-            .find(|setting| setting.name == name && setting.name != CONFIG)
-            .ok_or_else(|| refuse(unknown_key(&name)))?;
-        let values = file_values(setting, value).map_err(refuse)?;
-        if keys
-            .insert(setting.name, (origin.clone(), values))
-            .is_some()
-        {
-            return Err(refuse(
-                "given twice, once with - and once with _".to_string(),
-            ));
-        }
-    }
-    Ok(keys)
+    })
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

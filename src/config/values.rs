@@ -36,7 +36,11 @@ pub struct PostgresUrl {
 }
 
 impl ApiKey {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Parses an API key, or a key of the metrics.
+    ///
+    /// # Errors
+    /// Says what a key looks like, without repeating the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if text.is_empty() || text.len() > LONGEST_API_KEY || !printable {
             return Err(format!(

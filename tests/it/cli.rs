@@ -6,6 +6,7 @@ mod listen;
 mod migrate;
 pub mod program;
 mod requests;
+mod secret_files;
 mod times;
 
 use program::{Finished, run};

@@ -7,7 +7,7 @@ mod merchant;
 
 use super::terminal::{self, Colours, clean, start_of};
 use super::{CommandFailure, block_on};
-use crate::config::{SECRET_FILE, parse_duration, read_secret};
+use crate::config::{SECRET_FILE, parse_duration, read_secret, read_secret_text};
 use crate::domain::attempt::escape;
 use crate::domain::signature::SigningSecret;
 use crate::domain::timestamp::display_ms;
@@ -37,7 +37,7 @@ pub struct ListenArguments {
     /// The port on 127.0.0.1; 0 means any free port
     #[arg(long, default_value_t = 9400)]
     port: u16,
-    /// A signing secret, whsec_..., or a public key, whpk_...; repeatable: one of them has to match [default: RINGBACK_SIGNING_SECRET, then the secret in the data directory]
+    /// A signing secret, whsec_..., or a public key, whpk_...; repeatable: one of them has to match [default: RINGBACK_SIGNING_SECRET, RINGBACK_SIGNING_SECRET_FILE, then the secret in the data directory]
     #[arg(long, value_name = "SECRET|PUBLIC_KEY")]
     secret: Vec<String>,
     /// The data directory of the server, which contains its signing secret [default: ./ringback-data]
@@ -162,6 +162,11 @@ fn find_keys(arguments: &ListenArguments) -> Result<Vec<VerifyingKey>, CommandFa
     match std::env::var("RINGBACK_SIGNING_SECRET") {
         Ok(text) if !text.is_empty() => Ok(vec![parse("RINGBACK_SIGNING_SECRET", &text)?]),
         Ok(_) | Err(_) => {
+            let file = std::env::var_os("RINGBACK_SIGNING_SECRET_FILE");
+            if let Some(file) = file.filter(|file| !file.is_empty()) {
+                let text = read_secret_text(Path::new(&file))?;
+                return Ok(vec![parse("RINGBACK_SIGNING_SECRET_FILE", &text)?]);
+            }
             let dir = std::env::var_os("RINGBACK_DATA_DIR").filter(|dir| !dir.is_empty());
             let dir = dir.map_or_else(|| PathBuf::from(DEFAULT_DATA_DIR), PathBuf::from);
             Ok(in_dir(read_secret(Path::new(&dir))?))

@@ -73,6 +73,28 @@ impl Running {
         line.trim_end().to_string()
     }
 
+    /// Waits until the server that it is logs that it is ready, and returns where it listens.
+    pub fn address(&mut self) -> String {
+        let pipe = self.child.stderr.take().expect("piped");
+        let mut log = BufReader::new(pipe);
+        let address = loop {
+            let mut line = String::new();
+            let read = log.read_line(&mut line).expect("readable");
+            assert_ne!(read, 0, "it ended before it was ready");
+            let is_ready = line.contains("the server has started");
+            if let Some((_, rest)) = line.split_once(" address=").filter(|_| is_ready) {
+                break rest
+                    .split_whitespace()
+                    .next()
+                    .expect("an address")
+                    .to_string();
+            }
+        };
+        // Read on, or the server would block once the pipe is full.
+        std::thread::spawn(move || drop(std::io::copy(&mut log, &mut std::io::sink())));
+        address
+    }
+
     /// Sends it a signal, such as `TERM`, and waits for its end.
     pub fn stop(mut self, signal: &str) -> Finished {
         let status = Command::new("kill")
@@ -83,8 +105,9 @@ impl Running {
         let mut stdout = String::new();
         self.stdout.read_to_string(&mut stdout).expect("readable");
         let mut stderr = String::new();
-        let mut pipe = self.child.stderr.take().expect("piped");
-        pipe.read_to_string(&mut stderr).expect("readable");
+        if let Some(mut pipe) = self.child.stderr.take() {
+            pipe.read_to_string(&mut stderr).expect("readable");
+        }
         Finished {
             status: status.code().expect("ended by itself"),
             stdout,
