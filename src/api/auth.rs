@@ -93,7 +93,7 @@ async fn check(api: &Api, request: &mut Request) -> Result<Arc<Caller>, Problem>
 }
 
 /// The key that a request has. `None`: it has no header with one.
-fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Problem> {
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Problem> {
     let Some(value) = headers.get(header::AUTHORIZATION) else {
         return Ok(None);
     };

@@ -52,6 +52,7 @@ pub mod timeline;
 pub mod unread;
 pub mod view;
 
+use crate::config::ApiKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::service::Service;
 use axum::Router;
@@ -100,6 +101,17 @@ pub struct ApiSettings {
     /// How long a batch request or the reading of a payload waits for a permit, and any request for memory, before it
     /// is answered 503.
     pub longest_wait: Duration,
+    /// Whether the router serves the metrics.
+    pub metrics: MetricsRoute,
+}
+
+/// Whether the router of the API serves the metrics.
+#[derive(Debug, Clone)]
+pub enum MetricsRoute {
+    /// It does, to readers that send this key, if there is one.
+    Here(Option<ApiKey>),
+    /// Another listener does.
+    Elsewhere,
 }
 
 impl Default for ApiSettings {
@@ -111,6 +123,7 @@ impl Default for ApiSettings {
             body_time: Duration::from_secs(30),
             request_memory_bytes: REQUEST_MEMORY_BYTES,
             longest_wait: LONGEST_WAIT,
+            metrics: MetricsRoute::Here(None),
         }
     }
 }
@@ -124,6 +137,7 @@ impl fmt::Debug for ApiSettings {
             body_time,
             request_memory_bytes,
             longest_wait,
+            metrics,
         } = self;
         out.debug_struct("ApiSettings")
             .field("largest_body_bytes", largest_body_bytes)
@@ -132,6 +146,7 @@ impl fmt::Debug for ApiSettings {
             .field("body_time", body_time)
             .field("request_memory_bytes", request_memory_bytes)
             .field("longest_wait", longest_wait)
+            .field("metrics", metrics)
             .finish()
     }
 }
@@ -203,6 +218,10 @@ impl Api {
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
     let request_memory = RequestMemory::new(settings.request_memory_bytes, settings.longest_wait);
+    let metrics = match &settings.metrics {
+        MetricsRoute::Here(key) => metrics::metrics_router(service.clone(), key.as_ref()),
+        MetricsRoute::Elsewhere => Router::new(),
+    };
     let api = Arc::new(Api {
         service,
         settings,
@@ -294,9 +313,9 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::show))
         .method_not_allowed_fallback(notifications::unknown_method);
     v1.merge(health)
-        .fallback(notifications::unknown_route)
         .with_state(api)
+        .merge(metrics)
+        .fallback(notifications::unknown_route)
 }

@@ -12,13 +12,14 @@ mod access;
 pub mod default_keys;
 mod master_key;
 pub mod master_key_change;
+mod metrics_listener;
 mod signals;
 pub mod stores;
 mod tasks;
 mod test_calls;
 
 use crate::api::server;
-use crate::api::{self, ApiSettings};
+use crate::api::{self, ApiSettings, MetricsRoute};
 use crate::clock::{Clock, SystemClock, millis};
 use crate::config::{RetentionConfig, ServeConfig, is_exposed};
 use crate::delivery::address_filter::AddressFilter;
@@ -36,6 +37,7 @@ use crate::schedule::redis::Time;
 use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
 use anyhow::{Context, bail};
+use metrics_listener::MetricsListener;
 use signals::Signals;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ const MOST_REQUESTS: usize = 1_024;
 /// A running server.
 pub struct App {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
     tasks: Tasks,
@@ -93,6 +96,7 @@ impl App {
             .await
             .with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot listen")?;
+        let metrics_listener = MetricsListener::open(&config).await?;
         warn_of_exposed(&config);
         let instance = instance_name();
         let journal = stores::open_journal(&config, &instance).await?;
@@ -149,6 +153,10 @@ impl App {
         let router = api::router(service.clone(), api_settings(&config));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
+        let metrics_address = metrics_listener.as_ref().map(MetricsListener::address);
+        if let Some(listener) = metrics_listener {
+            listener.run(service.clone(), &config, &mut tasks);
+        }
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             %address,
@@ -161,6 +169,7 @@ impl App {
         );
         Ok(Self {
             address,
+            metrics_address,
             service,
             journal: stores.journal,
             tasks,
@@ -172,6 +181,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the listener that serves the metrics alone, if there is one.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// The operations that the API offers.
@@ -308,6 +323,10 @@ fn api_settings(config: &ServeConfig) -> ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,
         most_requests: MOST_REQUESTS,
         longest_timeout: config.delivery.timeout,
+        metrics: match config.api.metrics_listen {
+            None => MetricsRoute::Here(config.api.metrics_key.clone()),
+            Some(_) => MetricsRoute::Elsewhere,
+        },
         ..ApiSettings::default()
     }
 }

@@ -4,6 +4,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
 use crate::support::within;
 use reqwest::Method;
+use ringback::config::ApiKey;
 use std::collections::BTreeMap;
 
 /// Every sample by its name and labels.
@@ -41,6 +42,65 @@ async fn until(server: &Server, expected: &[(&str, f64)]) -> BTreeMap<String, f6
         }
     };
     within(&format!("{expected:?}"), reading).await
+}
+
+/// The status of a request, with this key.
+async fn status(url: String, key: Option<&str>) -> u16 {
+    let client = reqwest::Client::builder().no_proxy().build();
+    let mut request = client.expect("a client").get(url);
+    if let Some(key) = key {
+        request = request.bearer_auth(key);
+    }
+    let answer = within("an answer", request.send()).await;
+    answer.expect("an answer").status().as_u16()
+}
+
+#[tokio::test]
+async fn metrics_may_have_a_key_of_their_own() {
+    let server = Server::start_as(Stores::Embedded, |config| {
+        config.api.key = Some(ApiKey::parse("of-the-api").expect("a key"));
+        config.api.metrics_key = Some(ApiKey::parse("of-the-metrics").expect("a key"));
+    })
+    .await;
+    let metrics = format!("{}/metrics", server.url());
+    for (key, expected) in [
+        (None, 401),
+        (Some("of-the-api"), 401),
+        (Some("of-the-metric"), 401),
+        (Some("of-the-metrics"), 200),
+    ] {
+        assert_eq!(status(metrics.clone(), key).await, expected, "{key:?}");
+    }
+    // It opens nothing else, and probes need none.
+    let list = format!("{}/v1/notifications", server.url());
+    assert_eq!(status(list, Some("of-the-metrics")).await, 401);
+    assert_eq!(status(format!("{}/readyz", server.url()), None).await, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_may_have_a_listener_of_their_own() {
+    for key in [None, Some("of-the-metrics")] {
+        let server = Server::start_as(Stores::Embedded, |config| {
+            config.api.metrics_listen = Some("127.0.0.1:0".parse().expect("an address"));
+            config.api.metrics_key = key.map(|key| ApiKey::parse(key).expect("a key"));
+        })
+        .await;
+        let own = server.metrics_address().expect("a listener");
+        let own = |path: &str| format!("http://{own}{path}");
+        assert_eq!(status(format!("{}/metrics", server.url()), None).await, 404);
+        assert_eq!(status(format!("{}/metrics", server.url()), key).await, 404);
+        assert_eq!(status(own("/metrics"), key).await, 200);
+        let without = if key.is_some() { 401 } else { 200 };
+        assert_eq!(status(own("/metrics"), None).await, without);
+        for path in ["/v1/notifications", "/healthz", "/readyz", "/ui/"] {
+            assert_eq!(status(own(path), key).await, 404, "{path}");
+        }
+        server.stop().await;
+        let client = reqwest::Client::builder().no_proxy().build();
+        let after = client.expect("a client").get(own("/metrics")).send().await;
+        assert!(after.is_err_and(|error| error.is_connect()));
+    }
 }
 
 async fn the_sum_of_all_states_is_what_was_registered(stores: Stores) {

@@ -131,6 +131,11 @@ impl Server {
         &self.config
     }
 
+    /// The address of the listener of its metrics.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.app.metrics_address()
+    }
+
     /// The clock that the test turns.
     pub fn clock(&self) -> &ManualClock {
         self.clock.as_ref().expect("started by hand")
