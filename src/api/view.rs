@@ -113,8 +113,9 @@ pub struct ListView<'a> {
 struct ListItemView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// `null` if there was no attempt, or if attempts are not kept.
-    last_attempt: Option<LastAttemptView<'a>>,
+    /// `null` if there was no attempt, or if attempts are not kept. Left out if they cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_attempt: Option<Option<LastAttemptView<'a>>>,
 }
 
 impl<'a> NotificationView<'a> {
@@ -225,8 +226,10 @@ impl<'a> ListView<'a> {
             items: (page.items.iter().enumerate())
                 .map(|(index, item)| ListItemView {
                     notification: NotificationView::seen(item, page.flights),
-                    last_attempt: (page.last_attempts.get(index))
-                        .and_then(|last| last.as_ref().map(LastAttemptView::of)),
+                    last_attempt: page.last_attempts.as_ref().map(|all| {
+                        let last = all.get(index)?;
+                        last.as_ref().map(LastAttemptView::of)
+                    }),
                 })
                 .collect(),
             next_cursor: page.next.as_deref(),

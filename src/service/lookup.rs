@@ -46,10 +46,11 @@ pub enum Flights {
 pub struct ListPage {
     /// The notifications, without attempts.
     pub items: Vec<Snapshot>,
-    /// The last attempt of each notification, as [`JournalReads::last_attempts`] reads it. Empty without a journal.
+    /// The last attempt of each notification, as [`JournalReads::last_attempts`] reads it. Empty without a journal. `None`
+    /// if they cannot be read: a list is of use without them.
     ///
     /// [`JournalReads::last_attempts`]: crate::journal::JournalReads::last_attempts
-    pub last_attempts: Vec<Option<Attempt>>,
+    pub last_attempts: Option<Vec<Option<Attempt>>>,
     /// Whether `in_flight` of the items is known.
     pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
@@ -174,10 +175,13 @@ impl Service {
             items.retain(|item| item.in_flight == in_flight);
         }
         let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
-        let last_attempts = with_long_timeout(journal.last_attempts(&keys)).await?;
+        let last_attempts = with_long_timeout(journal.last_attempts(&keys)).await;
+        if let Err(error) = &last_attempts {
+            tracing::warn!(%error, "a list is answered without the last attempts, which cannot be read");
+        }
         Ok(ListPage {
             items,
-            last_attempts,
+            last_attempts: last_attempts.ok(),
             flights,
             next: page.next.map(display_cursor),
             total: None,
@@ -209,6 +213,7 @@ impl Service {
             if cursor.is_none() || items.len() >= request.limit || scanned >= MOST_SCANNED {
                 return Ok(ListPage {
                     items,
+                    last_attempts: Some(Vec::new()),
                     next: cursor,
                     ..ListPage::default()
                 });

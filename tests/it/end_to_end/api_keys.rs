@@ -8,6 +8,7 @@ use crate::support::within;
 use reqwest::Method;
 use ringback::api::rights::RIGHTS;
 use ringback::app::App;
+use ringback::config::ApiKey;
 use ringback::domain::role::Role;
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ on_journaled_stores!(
     a_key_that_is_bound_to_topics_knows_no_others,
     a_key_ends_at_its_end_and_at_its_revocation,
     a_key_is_the_actor_of_what_is_done_with_it,
+    a_key_whose_answer_was_lost_is_revoked_and_made_again,
+    a_first_key_whose_answer_was_lost_is_replaced_by_that_of_the_settings,
 );
 
 /// Makes a key. Returns the API with it.
@@ -33,6 +36,40 @@ async fn make(api: &Api, asked: Value) -> Api {
 
 async fn operator(api: &Api) -> Api {
     make(api, json!({ "name": "admin", "role": "operator" })).await
+}
+
+/// As the documents say: the caller never sees the key, and asks again.
+async fn a_key_whose_answer_was_lost_is_revoked_and_made_again(stores: Stores) {
+    let server = Server::start(stores).await;
+    let admin = operator(&server).await;
+    let asked = json!({ "name": "anna", "role": "support" });
+    let lost = make(&admin, asked.clone()).await;
+    let (status, problem) = admin.call(Method::POST, KEYS, Some(asked.clone())).await;
+    assert_eq!((status, kind(&problem)), (409, "api-key"), "{problem}");
+    assert_eq!(problem.get("key"), None);
+    let revoked = admin.call(Method::DELETE, "/v1/keys/anna", None).await;
+    assert_eq!(revoked.0, 204);
+    let anna = make(&admin, asked).await;
+    assert_eq!(get(&anna, NOTIFICATIONS).await.0, 200);
+    assert_eq!(get(&lost, NOTIFICATIONS).await.0, 401);
+    server.stop().await;
+}
+
+async fn a_first_key_whose_answer_was_lost_is_replaced_by_that_of_the_settings(stores: Stores) {
+    let server = Server::start(stores).await;
+    operator(&server).await;
+    let asked = json!({ "name": "admin", "role": "operator" });
+    let again = server.call(Method::POST, KEYS, Some(asked.clone())).await;
+    assert_eq!(again.0, 401, "nobody has the key");
+    let given = ApiKey::parse("of-the-settings").expect("a key");
+    let server = server
+        .restart_as(|config| config.api.key = Some(given))
+        .await;
+    let rescuer = server.with_key("of-the-settings");
+    let revoked = rescuer.call(Method::DELETE, "/v1/keys/admin", None).await;
+    assert_eq!(revoked.0, 204);
+    make(&rescuer, asked).await;
+    server.stop().await;
 }
 
 async fn get(api: &Api, path: &str) -> (u16, Value) {

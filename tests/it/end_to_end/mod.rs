@@ -57,6 +57,7 @@ mod rights;
 mod set_aside;
 mod sharing;
 mod tls;
+mod unreadable_attempts;
 mod unreadable_default_keys;
 mod unreadable_endpoints;
 

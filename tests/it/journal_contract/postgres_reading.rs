@@ -17,7 +17,7 @@ use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Target};
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
-use ringback::journal::{Actor, Filter, Journal, Order, Recorded, Registering};
+use ringback::journal::{Actor, Filter, Journal, Order, Recorded, Registering, SettingAside};
 use std::sync::Arc;
 
 /// Closes a journal and says how many rows of the tables were read since the last time.
@@ -168,6 +168,35 @@ async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
             // Two tables, one row more than is shown, and those of delivered ones in between.
             assert!(read < 70, "{read} rows for {filter:?} {order:?}");
         }
+    }
+}
+
+/// Metrics ask for it every few seconds, whatever is in the journal.
+#[tokio::test]
+async fn what_is_due_longest_is_found_in_few_rows_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    fill(&*journal).await;
+    // What is set aside does not count, and is stepped over.
+    let first = Key::new("rare", "0-rare").expect("a key");
+    let setting = SettingAside {
+        key: first,
+        at_ms: START_MS,
+        reason: "damage".to_string(),
+    };
+    journal.set_aside(&setting).await.expect("set aside");
+    rows_read(&store, journal).await;
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut connect(&store.url).await, "ANALYZE").await;
+        }
+        let journal = store.open().await;
+        rows_read(&store, journal).await;
+        let journal = store.open().await;
+        let oldest_ms = journal.oldest_due().await.expect("read");
+        assert_eq!(oldest_ms, Some(START_MS + 1_001));
+        let read = rows_read(&store, journal).await;
+        assert!(read < 10, "{read} rows");
     }
 }
 
