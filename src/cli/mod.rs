@@ -9,12 +9,14 @@
 mod arguments;
 mod audit;
 mod client;
+mod completions;
 mod demo;
 mod exit_status;
 mod jobs;
 mod ladder;
 mod lanes;
 mod listen;
+mod man;
 mod master_key;
 mod migrate;
 mod rebuild;
@@ -74,6 +76,10 @@ enum Command {
     MasterKey(master_key::MasterKeyCommand),
     /// Print the named ladders (retry schedules), or the attempt times of one ladder
     Ladder(ladder::LadderArguments),
+    /// Print the completions for a shell
+    Completions(completions::CompletionsArguments),
+    /// Print the manual page, or write the pages of all commands into a directory
+    Man(man::ManArguments),
     #[command(flatten)]
     Request(Box<requests::Request>),
 }
@@ -102,6 +108,9 @@ enum CommandFailure {
     /// The command has printed on standard output what is not as it should be.
     #[error("{0}")]
     Printed(&'static str),
+    /// The command has printed on standard output which settings are wrong.
+    #[error("{0}")]
+    PrintedUsage(&'static str),
     /// The command failed.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
@@ -116,7 +125,7 @@ enum CommandFailure {
 impl CommandFailure {
     fn status(&self) -> ExitStatus {
         match self {
-            Self::Usage(_) | Self::Config(_) => ExitStatus::Usage,
+            Self::Usage(_) | Self::Config(_) | Self::PrintedUsage(_) => ExitStatus::Usage,
             Self::Refused(refusal) => ExitStatus::of_http(refusal.http_status.as_u16()),
             Self::Unreachable(_) => ExitStatus::Unreachable,
             Self::Uncertain { failure, .. } => failure.status(),
@@ -144,6 +153,8 @@ pub fn run() -> ExitCode {
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Demo => demo::run(),
+        Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Listen(arguments) => listen::run(arguments),
         Command::Audit(arguments) => audit::run(&arguments),
@@ -183,8 +194,10 @@ fn report(failure: &CommandFailure, json: bool) -> ExitStatus {
             return ExitStatus::Done;
         }
         CommandFailure::Interrupted => {}
-        CommandFailure::Printed(_) if json => {}
-        CommandFailure::Output(_) | CommandFailure::Printed(_) => {
+        CommandFailure::Printed(_) | CommandFailure::PrintedUsage(_) if json => {}
+        CommandFailure::Output(_)
+        | CommandFailure::Printed(_)
+        | CommandFailure::PrintedUsage(_) => {
             terminal::complain(&failure.to_string());
         }
         CommandFailure::Uncertain { .. }

@@ -7,6 +7,7 @@ mod migrate;
 pub mod program;
 mod requests;
 mod secret_files;
+mod shell_files;
 mod times;
 
 use program::{Finished, run};
