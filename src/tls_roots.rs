@@ -12,6 +12,24 @@ pub fn client_config() -> ClientConfig {
     ClientConfig::with_platform_verifier().unwrap_or_else(|_| mozilla_roots())
 }
 
+/// Where the trusted authorities come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RootsOrigin {
+    /// From the certificate store of this machine, or the file that `SSL_CERT_FILE` names.
+    Machine,
+    /// They are those of Mozilla, because the store of this machine cannot be used. Contains why.
+    Mozilla(String),
+}
+
+/// Finds out where the trusted authorities come from.
+#[must_use]
+pub fn origin() -> RootsOrigin {
+    match ClientConfig::with_platform_verifier() {
+        Ok(_) => RootsOrigin::Machine,
+        Err(error) => RootsOrigin::Mozilla(error.to_string()),
+    }
+}
+
 /// Builds an HTTP client. `builder` may be called twice: if the client cannot be built with the machine's
 /// certificate authorities, it is built with those of Mozilla.
 ///

@@ -10,6 +10,7 @@
 
 mod access;
 pub mod default_keys;
+pub mod doctor;
 mod master_key;
 pub mod master_key_change;
 mod metrics_listener;

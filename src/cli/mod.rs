@@ -11,6 +11,7 @@ mod audit;
 mod client;
 mod completions;
 mod demo;
+mod doctor;
 mod exit_status;
 mod jobs;
 mod ladder;
@@ -63,6 +64,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Run a dispatcher and a simulated merchant, and show every attempt live
     Demo,
+    /// Examine settings, stores, keys and this machine, and say what to mend; changes nothing
+    Doctor(doctor::DoctorArguments),
     /// Bring the schema of a journal up to date, and print the applied migrations
     Migrate(migrate::MigrateArguments),
     /// Run a merchant on this machine that verifies, prints and answers every call
@@ -153,6 +156,7 @@ pub fn run() -> ExitCode {
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Demo => demo::run(),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => man::run(&arguments, Arguments::command()),
         Command::Migrate(arguments) => migrate::run(&arguments),

@@ -7,7 +7,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 /// The flags of `serve`. They are checked later, together with the environment variables and the file.
 pub struct ServeArguments {
-    flags: Flags,
+    /// The flags that were given.
+    pub flags: Flags,
 }
 
 impl FromArgMatches for ServeArguments {

@@ -147,6 +147,25 @@ impl ReceiverConnector {
         Ok(Negotiated::Http2(started?))
     }
 
+    /// Opens a connection as a call would, up to the TLS handshake, and closes it. Nothing is sent over it but the handshake.
+    ///
+    /// # Errors
+    /// As [`ReceiverConnector::open`].
+    pub async fn reach(
+        &self,
+        url: &Url,
+        (profile, http, share, until): (Option<&TlsProfile>, HttpVersion, LookupShare, Instant),
+        recorder: &CallRecorder,
+    ) -> Result<(), ConnectError> {
+        let opened = self.dial(url, (share, until), recorder).await?;
+        if self.scheme == Scheme::Https {
+            let secured = self.secure(opened, url, (http, profile), recorder).await?;
+            recorder.uses(secured.address, secured.tls, false);
+        }
+        recorder.end();
+        Ok(())
+    }
+
     /// Opens a TCP connection to the host of a URL, through the proxy if there is one.
     async fn dial(
         &self,

@@ -6,7 +6,7 @@
 //! to a new one only if no byte of the request was written, and over HTTP/2 (`delivery::http2`) also if the receiver
 //! says that it did not process it.
 
-use super::address_filter::{AddressFilter, Scheme};
+use super::address_filter::{AddressFilter, Blocked, Scheme};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
 use super::connector::ReceiverConnector;
@@ -204,6 +204,28 @@ impl HttpClient {
         own.map_or(self.timeout, |own| own.min(self.timeout))
     }
 
+    /// What opens connections to the host of a URL. `None` if its address cannot be read.
+    ///
+    /// # Errors
+    /// [`Blocked`] if the URL has an address that may not be called. An address in a URL is not resolved, so the filter of
+    /// the resolver does not see it.
+    pub(super) fn connector_of(
+        &self,
+        parts: UrlParts<'_>,
+    ) -> Result<Option<&ReceiverConnector>, Blocked> {
+        let (scheme, connector) = match parts.is_https {
+            true => (Scheme::Https, &self.https),
+            false => (Scheme::Http, &self.http),
+        };
+        if parts.is_address {
+            let Ok(address) = parts.host.trim_matches(['[', ']']).parse() else {
+                return Ok(None);
+            };
+            self.filter.check(address, scheme)?;
+        }
+        Ok(Some(connector))
+    }
+
     async fn call(
         &self,
         notification: &Notification,
@@ -222,19 +244,11 @@ impl HttpClient {
         let Some(parts) = plain.or_else(|| parsed.as_ref().map(UrlParts::of)) else {
             return without_url();
         };
-        let (scheme, connector) = match parts.is_https {
-            true => (Scheme::Https, &self.https),
-            false => (Scheme::Http, &self.http),
+        let connector = match self.connector_of(parts) {
+            Ok(Some(connector)) => connector,
+            Ok(None) => return without_url(),
+            Err(error) => return SendResult::Answered(blocked(&error)),
         };
-        // An address in the URL is not resolved, so the filter of the resolver does not see it.
-        if parts.is_address {
-            let Ok(address) = parts.host.trim_matches(['[', ']']).parse() else {
-                return without_url();
-            };
-            if let Err(error) = self.filter.check(address, scheme) {
-                return SendResult::Answered(blocked(&error));
-            }
-        }
         let (profile, http) = (signed.target.tls, signed.target.http());
         let origin = origin(parts.origin, profile, http);
         let origin = &*origin;

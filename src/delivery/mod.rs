@@ -4,6 +4,7 @@
 //! * [`worker`] works on one lease: it makes the call, records the outcome and settles the lease.
 //! * [`http_client`] makes one HTTP call, over a connection that `connector` opens or that `pool` has kept. Calls over
 //!   HTTP/2 share connections (`http2`).
+//! * [`reach`] finds out whether a receiver can be reached, without a call.
 //! * [`address_filter`] says which addresses may be called.
 //!
 //! `domain::ack` decides what an answer means, and `domain::decision` what follows from it.
@@ -28,6 +29,7 @@ mod permits;
 mod pool;
 mod proxy;
 mod proxy_health;
+pub mod reach;
 mod record;
 mod request;
 mod resolver;

@@ -70,6 +70,7 @@ mod search;
 mod set_aside;
 mod sql_values;
 pub mod sqlite;
+mod survey;
 mod transition;
 pub mod watched;
 mod writes;
@@ -106,6 +107,7 @@ pub use reads::{JournalReads, MOST_ATTEMPTS_SHOWN};
 pub use recording::{Recorded, Recording};
 pub use registration::{RegisterResult, Registering};
 pub use set_aside::{AllSetAside, SettingAside};
+pub use survey::{JournalSurvey, JournalUsers, SurveyedHazard, SurveyedSchema};
 pub use transition::{MOST_TRANSITIONS_SHOWN, Noting, Rebuild, Transition};
 pub use writes::JournalWrites;
 

@@ -1,6 +1,7 @@
 //! The command line, by the real program: settings and their errors, ladders, the local merchant,
 //! and the commands that speak to a server.
 
+mod doctor;
 mod exit_statuses;
 mod listen;
 mod migrate;

@@ -40,6 +40,7 @@ mod search;
 mod session;
 mod set_aside;
 mod statements;
+mod survey;
 mod writes;
 
 use connections::Connections;

@@ -84,7 +84,7 @@ impl PostgresJournal {
             Sharing::WithNobody => "SELECT pg_advisory_lock(hashtextextended($1, 0))",
         };
         let held = sqlx::query(lock)
-            .bind(format!("ringback journal {}", self.id))
+            .bind(hold_name(&self.id))
             .execute(&mut connection)
             .await;
         held.map_err(|error| match code(&error).as_deref() {
@@ -111,7 +111,7 @@ impl PostgresJournal {
     }
 }
 
-fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
+pub(super) fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
     let options: PgConnectOptions = url
         .parse()
         .map_err(|_| JournalError::Refused("the journal's URL is not a PostgreSQL URL".into()))?;
@@ -150,7 +150,7 @@ fn is_local(host: &str) -> bool {
 }
 
 /// Adds the address and the name of the database to an error.
-fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalError {
+pub(super) fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalError {
     let place = format!(
         "postgres://{}:{}/{}",
         options.get_host(),
@@ -164,6 +164,11 @@ fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalErro
             JournalError::Refused(format!("cannot open the journal {place}: {cause}"))
         }
     }
+}
+
+/// The name of the lock of a journal that is in use.
+pub(super) fn hold_name(id: &str) -> String {
+    format!("ringback journal {id}")
 }
 
 /// Reads the journal's id. A new journal gets one first.

@@ -43,7 +43,7 @@ pub(super) enum Schema {
 /// Compares the schema of the database with that of this version. Changes nothing.
 pub(super) async fn look(connection: &mut PgConnection) -> Result<Schema, JournalError> {
     let known: BTreeSet<i64> = MIGRATIONS.iter().map(|one| one.version).collect();
-    let applied = applied(connection).await?;
+    let applied = BTreeSet::from_iter(applied(connection).await?);
     if let Some(version) = applied.difference(&known).next() {
         return Err(JournalError::Refused(format!(
             "it was written by a newer version of Ringback (schema {version})"
@@ -95,7 +95,7 @@ pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>,
 }
 
 /// The versions of the migrations that were applied to the database.
-async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, JournalError> {
+pub(super) async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>, JournalError> {
     let (ours, theirs): (bool, bool) =
         sqlx::query_as("SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL")
             .bind(TABLE)
@@ -110,11 +110,17 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, Journal
         ));
     }
     if !ours {
-        return Ok(BTreeSet::new());
+        return Ok(Vec::new());
     }
     let applied = connection.list_applied_migrations(TABLE).await;
     let applied = applied.map_err(failed)?;
     Ok(applied.into_iter().map(|one| one.version).collect())
+}
+
+/// The numbers and descriptions of the migrations of this version.
+pub(super) fn known() -> Vec<(i64, &'static str)> {
+    let all = MIGRATIONS.iter();
+    all.map(|one| (one.version, &*one.description)).collect()
 }
 
 fn failed(error: MigrateError) -> JournalError {

@@ -30,6 +30,7 @@ mod reseal;
 mod search;
 mod set_aside;
 mod statements;
+mod survey;
 mod writer;
 mod writes;
 

@@ -19,13 +19,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// All migrations, oldest first. A migration is never changed after its release.
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 /// Marks the file as a journal: `RNGB`, in the field that SQLite reserves for this.
-const APPLICATION_ID: i64 = 0x524e_4742;
+pub(super) const APPLICATION_ID: i64 = 0x524e_4742;
 /// Reads the journal's id.
-const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'id'";
+pub(super) const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'id'";
 /// How long a connection waits for a lock of another connection.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections that read at a time.
 const READERS: u32 = 4;
 /// How long a call that reads waits for a free connection.
@@ -176,7 +176,7 @@ async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(),
 }
 
 /// Translates the error of reading a file that may not be a journal.
-fn unopened(file: &Path, error: sqlx::Error) -> JournalError {
+pub(super) fn unopened(file: &Path, error: sqlx::Error) -> JournalError {
     if is_no_database(&error) {
         return refused(file, &"it is not an SQLite database");
     }
@@ -190,7 +190,7 @@ fn newer(file: &Path, version: i64) -> JournalError {
     )
 }
 
-fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
+pub(super) fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
     JournalError::Refused(format!(
         "cannot open the journal {}: {reason}",
         path.display()
@@ -216,18 +216,23 @@ fn create(path: &Path) -> io::Result<()> {
 /// Locks a file beside the journal, so that no other server opens the journal while this file is open. The
 /// operating system releases the lock when this process ends, even if it is killed.
 fn lock(file: &Path) -> Result<File, JournalError> {
-    let mut name = OsString::from(file);
-    name.push(".lock");
     let lock = private_file()
         .create(true)
         .truncate(false)
-        .open(PathBuf::from(name))
+        .open(lock_name(file))
         .map_err(|error| refused(file, &error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(refused(file, &"it is in use by another server")),
         Err(TryLockError::Error(error)) => Err(refused(file, &error)),
     }
+}
+
+/// The name of the file that a server locks.
+pub(super) fn lock_name(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(".lock");
+    PathBuf::from(name)
 }
 
 /// Marks an empty file as a journal. Refuses a file of another program, before anything in it is changed.

@@ -57,6 +57,7 @@ mod recovery;
 mod reply;
 mod script;
 mod script_text;
+pub mod survey;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};

@@ -138,6 +138,8 @@ async fn the_documented_rights_are_those_of_the_commands_that_the_sources_name()
         // Of a command that has others within it, the one that is called.
         .map(|right| right.split('|').next().unwrap_or(right).to_string())
         .collect();
+    // Only `ringback doctor` asks for this, and says so if it may not.
+    needed.remove("config");
     assert_eq!(documented, needed);
 }
 

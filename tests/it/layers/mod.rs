@@ -58,7 +58,7 @@ const ROOMS: &[Room] = &[
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
 
     Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance api config \
-        telemetry",
+        telemetry tls_roots",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
     Room("cli", "domain clock batch schedule journal service delivery maintenance api config \

@@ -1,0 +1,237 @@
+//! Redis: whether it can be reached, may do what is needed, keeps its data, and belongs to this journal.
+
+use super::clocks;
+use super::finding::Finding;
+use crate::config::{JournalConfig, ServeConfig};
+use crate::schedule::redis::survey::{RedisSurvey, ScheduleOwner, survey};
+
+const SUBJECT: &str = "redis";
+const NO_MEND: &str = "ask the operator of Redis, or look into the settings of the managed service";
+
+/// Looks at the Redis server of the settings. `journal`: the id of the journal. `None`: it has none yet if `is_new`, or
+/// else it cannot be read.
+pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) -> Vec<Finding> {
+    let Some(url) = &config.schedule.redis else {
+        let text = "no --redis: the schedule is in the memory of the server, and the journal has everything";
+        return vec![Finding::ok(SUBJECT, text)];
+    };
+    let partitions = usize::from(config.schedule.partitions);
+    let found = match survey(url.expose(), journal, partitions).await {
+        Ok(found) => found,
+        Err(error) => {
+            let text = format!("{url} cannot be used: {error}");
+            let mend = "check host, port, user and password in --redis, and that Redis runs: `redis-cli -u URL ping`";
+            return vec![Finding::problem(SUBJECT, text, mend)];
+        }
+    };
+    let server = found.server.as_deref().unwrap_or("version not told");
+    let mut findings = vec![Finding::ok(
+        SUBJECT,
+        format!("{url} can be reached ({server})"),
+    )];
+    findings.extend(rights(&found));
+    findings.extend(kind(&found));
+    findings.push(eviction(&found));
+    findings.push(persistence(&found, &config.journal));
+    findings.push(match (&found.ownership, journal.is_some() || is_new) {
+        (ScheduleOwner::Other(_), false) => Finding::unknown(
+            "redis data",
+            "Redis has a schedule, but the journal cannot be read, so it cannot be seen whether it belongs to it",
+            "mend the journal first",
+        ),
+        (ownership, _) => owner(ownership),
+    });
+    findings.push(clocks::compare("clock", "Redis", found.clock_ahead_ms));
+    findings
+}
+
+fn rights(found: &RedisSurvey) -> Vec<Finding> {
+    const SUBJECT: &str = "redis rights";
+    let list = "give the user the rights in docs/operations.md, \"What Ringback needs of Redis\"";
+    let mut findings = Vec::new();
+    if let Some(why) = &found.scripts_refused {
+        let text = format!("scripts cannot be run: {why}");
+        findings.push(Finding::problem(SUBJECT, text, list));
+    }
+    for (command, why) in &found.missing_commands {
+        let text = format!("scripts may not use {command}: {why}");
+        findings.push(Finding::problem(SUBJECT, text, list));
+    }
+    if let Some(why) = &found.subscribing_refused {
+        let text = format!(
+            "channels {{rb:*}} cannot be subscribed to, so servers wake each other late: {why}"
+        );
+        findings.push(Finding::problem(SUBJECT, text, list));
+    }
+    if findings.is_empty() {
+        let text = "scripts run, and every command that they need is allowed";
+        findings.push(Finding::ok(SUBJECT, text));
+    }
+    findings
+}
+
+fn kind(found: &RedisSurvey) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if found.is_replica == Some(true) {
+        let text = "this server is a replica, which refuses writes";
+        let mend = "give --redis the address of the primary";
+        findings.push(Finding::problem(SUBJECT, text, mend));
+    }
+    if found.is_cluster == Some(true) {
+        let text = "this server is a node of a cluster, which is not supported yet";
+        let mend = "use a Redis that is not a cluster";
+        findings.push(Finding::problem(SUBJECT, text, mend));
+    }
+    findings
+}
+
+fn eviction(found: &RedisSurvey) -> Finding {
+    const SUBJECT: &str = "redis memory";
+    const MEND: &str =
+        "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
+    match (found.eviction.as_deref(), found.memory_limit) {
+        (None, _) => {
+            let text =
+                "it cannot be seen whether Redis evicts keys when it is full (maxmemory-policy)";
+            Finding::unknown(SUBJECT, text, NO_MEND)
+        }
+        (Some("noeviction"), _) => Finding::ok(SUBJECT, "Redis evicts nothing when it is full"),
+        (Some(policy), Some(0)) => {
+            let text = format!(
+                "maxmemory-policy is {policy}; without a limit of memory it has no effect yet"
+            );
+            Finding::warning(SUBJECT, text, MEND)
+        }
+        (Some(policy), _) => {
+            let text = format!(
+                "maxmemory-policy is {policy}: when it is full, Redis deletes pending notifications"
+            );
+            Finding::problem(SUBJECT, text, MEND)
+        }
+    }
+}
+
+fn persistence(found: &RedisSurvey, journal: &JournalConfig) -> Finding {
+    const SUBJECT: &str = "redis persistence";
+    const MEND: &str =
+        "set `appendonly yes` in redis.conf (docs/runbooks.md says how without a loss)";
+    let alone = *journal == JournalConfig::None;
+    let snapshots = match found.snapshots.as_deref() {
+        Some("") => "no snapshots",
+        Some(_) => "snapshots",
+        None => "snapshots cannot be seen",
+    };
+    match (found.appends, found.append_sync.as_deref()) {
+        (None, _) => {
+            let text =
+                "it cannot be seen whether Redis keeps its data over a restart (appendonly, save)";
+            Finding::unknown(SUBJECT, text, NO_MEND)
+        }
+        (Some(false), _) if alone => {
+            let text = format!(
+                "no append-only file ({snapshots}), and there is no journal: a crash of Redis loses notifications"
+            );
+            Finding::warning(SUBJECT, text, MEND)
+        }
+        (Some(false), _) => {
+            let text = format!(
+                "no append-only file ({snapshots}): after a restart of Redis everything is loaded from the journal again"
+            );
+            Finding::warning(SUBJECT, text, MEND)
+        }
+        (Some(true), Some(sync)) if alone && sync != "always" => {
+            let text = format!(
+                "appendfsync is {sync}, and there is no journal: a power cut loses the last notifications"
+            );
+            let mend = "set `appendfsync always` in redis.conf, if nothing may be lost";
+            Finding::warning(SUBJECT, text, mend)
+        }
+        (Some(true), _) => Finding::ok(SUBJECT, "Redis writes an append-only file"),
+    }
+}
+
+fn owner(owner: &ScheduleOwner) -> Finding {
+    const SUBJECT: &str = "redis data";
+    match owner {
+        ScheduleOwner::Nobody => {
+            Finding::ok(SUBJECT, "Redis has no schedule yet; a server loads it")
+        }
+        ScheduleOwner::Own => Finding::ok(SUBJECT, "the schedule in Redis belongs to this journal"),
+        ScheduleOwner::Other(text) => {
+            let mend = "name another database in --redis (such as /1 at its end), or the journal that it belongs to";
+            Finding::problem(SUBJECT, text.clone(), mend)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::doctor::finding::FindingLevel;
+    use std::path::PathBuf;
+
+    fn found() -> RedisSurvey {
+        RedisSurvey {
+            server: None,
+            clock_ahead_ms: 0,
+            scripts_refused: None,
+            missing_commands: Vec::new(),
+            subscribing_refused: None,
+            is_replica: None,
+            is_cluster: None,
+            appends: None,
+            append_sync: None,
+            snapshots: None,
+            eviction: None,
+            memory_limit: None,
+            ownership: ScheduleOwner::Nobody,
+        }
+    }
+
+    #[test]
+    fn what_a_managed_service_hides_is_no_failure() {
+        let sqlite = JournalConfig::Sqlite(PathBuf::from("j"));
+        let found = found();
+        assert_eq!(eviction(&found).level, FindingLevel::Unknown);
+        assert_eq!(persistence(&found, &sqlite).level, FindingLevel::Unknown);
+        assert!(kind(&found).is_empty());
+    }
+
+    #[test]
+    fn eviction_and_persistence_are_judged() {
+        let check = |policy: &str, limit: u64, level: FindingLevel| {
+            let found = RedisSurvey {
+                eviction: Some(policy.to_string()),
+                memory_limit: Some(limit),
+                ..found()
+            };
+            assert_eq!(eviction(&found).level, level, "{policy} {limit}");
+        };
+        check("noeviction", 100, FindingLevel::Ok);
+        check("allkeys-lru", 0, FindingLevel::Warning);
+        check("volatile-lru", 100, FindingLevel::Problem);
+        let sqlite = JournalConfig::Sqlite(PathBuf::from("j"));
+        let check = |appends: bool, sync: &str, journal: &JournalConfig, level: FindingLevel| {
+            let found = RedisSurvey {
+                appends: Some(appends),
+                append_sync: Some(sync.to_string()),
+                ..found()
+            };
+            assert_eq!(
+                persistence(&found, journal).level,
+                level,
+                "{appends} {sync}"
+            );
+        };
+        check(true, "everysec", &sqlite, FindingLevel::Ok);
+        check(
+            true,
+            "everysec",
+            &JournalConfig::None,
+            FindingLevel::Warning,
+        );
+        check(true, "always", &JournalConfig::None, FindingLevel::Ok);
+        check(false, "everysec", &sqlite, FindingLevel::Warning);
+        check(false, "always", &JournalConfig::None, FindingLevel::Warning);
+    }
+}
