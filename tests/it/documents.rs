@@ -20,7 +20,9 @@ use ringback::telemetry::store_readings::{
     StoreReadings,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 fn read(path: &str) -> String {
@@ -304,6 +306,28 @@ fn the_alerts_and_the_dashboard_use_documented_metrics() {
         assert!(used.len() > 10, "{file}: {used:?}");
         let unknown: Vec<_> = used.difference(&documented).collect();
         assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
+}
+
+/// `promtool` is part of Prometheus. Where it is missing, the output says that it was not tried.
+#[test]
+fn promtool_accepts_the_alerts() {
+    let program = std::env::var_os("RINGBACK_TEST_PROMTOOL").unwrap_or("promtool".into());
+    let alerts = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/prometheus/alerts.yml");
+    let checked = Command::new(&program)
+        .args(["check", "rules"])
+        .arg(alerts)
+        .output();
+    match checked {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("the alerts were not tried with promtool, which is not installed");
+        }
+        Err(error) => panic!("{}: {error}", program.display()),
+        Ok(checked) => {
+            let said = String::from_utf8_lossy(&checked.stdout);
+            let complaint = String::from_utf8_lossy(&checked.stderr);
+            assert!(checked.status.success(), "{said}{complaint}");
+        }
     }
 }
 
