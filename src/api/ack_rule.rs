@@ -4,12 +4,16 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, plain, string, wrong_kind};
-use crate::domain::ack::custom::{
-    CustomAck, MOST_STATUSES, WrittenJson, WrittenStatuses, WrittenXml,
+use crate::api::schema::{
+    array_of, document, named_schema, names, names_or_null, nullable, or_null, text, text_or_null,
 };
-use crate::domain::ack::{AckRule, BadAckRule};
+use crate::domain::ack::custom::{
+    CustomAck, LONGEST_TEXT, MOST_STATUSES, WrittenJson, WrittenStatuses, WrittenXml,
+};
+use crate::domain::ack::{AckRule, BadAckRule, named};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 
 const ACK: &str = "/ack";
 /// The members of an ack rule.
@@ -142,6 +146,62 @@ fn read_object<'a>(
             None
         }
     }
+}
+
+/// An ack rule as a caller writes it: a name or an object.
+pub struct AckDocument;
+named_schema!(AckDocument, "Ack", {
+    let known: Vec<&str> = named::all()
+        .iter()
+        .filter_map(|rule| rule.rule.name())
+        .collect();
+    AnyOfBuilder::new().item(names(&known)).item(custom_rule()).description(Some(
+        "Which answers acknowledge the notification: the name of a rule, or an object with exactly one of `text`, `status`, \
+         `json` and `xml`. If it is left out: that of the endpoint, else `success`.",
+    ))
+});
+
+fn custom_rule() -> ObjectBuilder {
+    let short = || text().max_length(Some(LONGEST_TEXT));
+    let of_json = [
+        short().into(),
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .into(),
+    ];
+    let of_xml = [short().into(), short().into()];
+    let status = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(200))
+        .maximum(Some(599));
+    let statuses = array_of(status)
+        .min_items(Some(1))
+        .max_items(Some(MOST_STATUSES))
+        .unique_items(true);
+    let members = [
+        text_or_null()
+            .max_length(Some(LONGEST_TEXT))
+            .description(Some("The body has to be this text. `{id}` and `{topic}` stand for those of the notification."))
+            .into(),
+        or_null(Type::Boolean)
+            .description(Some("With `text`: upper and lower case of ASCII letters are the same."))
+            .into(),
+        or_null(Type::Boolean)
+            .description(Some("With `text`: white space around it is wrong."))
+            .into(),
+        AnyOfBuilder::new()
+            .item(names_or_null(&["2xx"]))
+            .item(statuses)
+            .description(Some("`2xx`, or the statuses from 200 to 299 or 400 to 599 that acknowledge."))
+            .into(),
+        nullable(document(&JSON_MEMBERS, of_json, &JSON_MEMBERS))
+            .description(Some("The body has to be JSON in which the place of a JSON pointer has this value."))
+            .into(),
+        nullable(document(&XML_MEMBERS, of_xml, &XML_MEMBERS))
+            .description(Some("The body has to be XML in which the element has this text."))
+            .into(),
+    ];
+    document(&ACK_MEMBERS, members, &[])
 }
 
 #[cfg(test)]

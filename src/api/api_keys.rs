@@ -8,6 +8,9 @@ use crate::api::fields::{self, UnreadableJson, elements, given, optional, requir
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::NoQuery;
 use crate::api::registration::InvalidRequest;
+use crate::api::schema::{
+    RoleName, array_of, document, named_schema, or_null_list, reference, text, time_or_null, topic,
+};
 use crate::api::view::json;
 use crate::domain::api_key::{ApiKeyName, ApiKeyRecord, BadKeyTopics, KeyTopics, MOST_TOPICS};
 use crate::domain::role::Role;
@@ -21,6 +24,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 const FIELDS: [&str; 4] = ["name", "role", "topics", "expires_at"];
 const TOPICS: &str = "/topics";
@@ -43,13 +47,18 @@ impl<S: Send + Sync> FromRequestParts<S> for ApiKeyPath {
 }
 
 /// An API key in an answer. `topics` is `null` if it is bound to none, `expires_at` if it does not expire.
-#[derive(Debug, Serialize)]
-struct ApiKeyView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ApiKey)]
+pub(super) struct ApiKeyView<'a> {
     name: &'a str,
+    #[schema(value_type = RoleName)]
     role: &'static str,
+    #[schema(required)]
     topics: Option<Vec<&'a str>>,
+    #[schema(format = DateTime)]
     created_at: String,
     created_by: &'a str,
+    #[schema(required, format = DateTime)]
     expires_at: Option<String>,
     has_expired: bool,
 }
@@ -68,14 +77,16 @@ impl<'a> ApiKeyView<'a> {
     }
 }
 
-/// One of a list.
-#[derive(Debug, Serialize)]
+/// An API key, or one that this server cannot read.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedApiKey)]
 #[serde(untagged)]
-enum ListedApiKeyView<'a> {
+pub(super) enum ListedApiKeyView<'a> {
     Known(ApiKeyView<'a>),
     /// A key that this server cannot read, and why. It permits nothing.
     Unreadable {
         name: &'a str,
+        #[schema(required)]
         role: Option<&'static str>,
         unreadable: &'a str,
     },
@@ -94,16 +105,20 @@ impl<'a> ListedApiKeyView<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct ApiKeysView<'a> {
+/// All API keys.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ApiKeyList)]
+pub(super) struct ApiKeysView<'a> {
     items: Vec<ListedApiKeyView<'a>>,
 }
 
 /// An API key in the answer to the request that made it.
-#[derive(Serialize)]
-struct MadeApiKeyView<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = MadeApiKey)]
+pub(super) struct MadeApiKeyView<'a> {
     #[serde(flatten)]
     view: ApiKeyView<'a>,
+    /// The key itself, shown this once.
     key: &'a str,
 }
 
@@ -242,6 +257,27 @@ fn check_end(text: &str, now_ms: i64) -> Result<i64, String> {
     }
     Ok(end_ms)
 }
+
+/// A request to make an API key, as a caller writes it.
+pub struct ApiKeyToMakeDocument;
+named_schema!(ApiKeyToMakeDocument, "ApiKeyToMake", {
+    let name = text().pattern(Some("^(?!\\.{1,2}$)[A-Za-z0-9_.-]{1,48}$"));
+    let topics = array_of(topic())
+        .min_items(Some(1))
+        .max_items(Some(MOST_TOPICS));
+    let topics = or_null_list(topics).description(Some(
+        "Only with the role `producer`: the topics that it reaches.",
+    ));
+    let expires_at =
+        time_or_null().description(Some("In the future. Left out, it does not expire."));
+    let members = [
+        name.into(),
+        reference::<RoleName>().into(),
+        topics.into(),
+        expires_at.into(),
+    ];
+    document(&FIELDS, members, &["name", "role"]).description(Some("An API key to be made."))
+});
 
 #[cfg(test)]
 mod tests {

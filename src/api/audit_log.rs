@@ -12,26 +12,37 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
-/// An entry of the audit log. Callers rely on the names of the members.
-#[derive(Debug, Serialize)]
+/// An entry of the audit log.
+// Callers rely on the names of the members.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
 struct AuditEntryView<'a> {
     id: String,
+    #[schema(format = DateTime)]
     at: String,
+    /// Who did it.
     actor: &'a str,
+    /// What was done, such as `lane.hold`.
     act: &'a str,
     subject: ActSubjectView<'a>,
+    #[schema(required)]
     reason: Option<&'a str>,
     /// What else is to be known of it, such as the fields that were changed.
+    #[schema(required)]
     detail: Option<&'a str>,
+    /// The server that was asked.
     instance: &'a str,
 }
 
 /// On what it was done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditSubject)]
 struct ActSubjectView<'a> {
     kind: &'a str,
     /// `null` if there is only one of the kind.
+    #[schema(required)]
     name: Option<&'a str>,
     /// The topic and the id, if it is a notification; else they are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,9 +52,12 @@ struct ActSubjectView<'a> {
 }
 
 /// A page of the audit log.
-#[derive(Debug, Serialize)]
-struct AuditLogView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditLog)]
+pub struct AuditLogView<'a> {
     items: Vec<AuditEntryView<'a>>,
+    /// The `cursor` of the next page; `null` on the last one.
+    #[schema(required)]
     next_cursor: Option<&'a str>,
 }
 

@@ -11,7 +11,8 @@ use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::query::NoQuery;
-use crate::api::registration;
+use crate::api::registration::{self, RegistrationDocument};
+use crate::api::schema::{array_of, document, named_schema, reference};
 use crate::api::view::{NotificationView, json, registration_problem};
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
@@ -25,7 +26,9 @@ use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use utoipa::ToSchema;
 
+const FIELDS: [&str; 1] = ["notifications"];
 /// Maximum number of registrations in one request.
 pub const MOST_ITEMS: usize = 1_000;
 /// Maximum number of registrations of one request that run at once. A store takes as many in one call.
@@ -33,19 +36,26 @@ const MOST_SIDE_BY_SIDE: usize = 256;
 
 type ItemResult = Result<RegisterReply, Problem>;
 
-#[derive(Debug, Serialize)]
-struct BatchView<'a> {
+/// The results of a batch, in the order of the request.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchResults)]
+pub struct BatchView<'a> {
     results: Vec<ItemView<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+/// The result of one registration: its status, and the notification or the problem.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchResult)]
 struct ItemView<'a> {
+    /// The status that the registration alone would have been answered with.
     status: u16,
     #[serde(flatten)]
     result: ResultView<'a>,
 }
 
-#[derive(Debug, Serialize)]
+/// What became of one registration.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RegistrationResult)]
 #[serde(rename_all = "lowercase")]
 enum ResultView<'a> {
     Notification(NotificationView<'a>),
@@ -106,7 +116,7 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     const POINTER: &str = "/notifications";
     let mut errors = FieldErrors::default();
     let [notifications] =
-        fields::read(text, &["notifications"], "", &mut errors).map_err(Problem::unreadable)?;
+        fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
     let mut items = Vec::new();
     match notifications {
         None => {
@@ -220,6 +230,14 @@ fn store_out_of_reach(outcome: &ItemResult) -> Option<Problem> {
         .filter(|problem| problem.kind() == ProblemKind::Unavailable)
         .cloned()
 }
+
+/// A batch as a caller writes it.
+pub struct BatchDocument;
+named_schema!(BatchDocument, "Batch", {
+    let registrations = array_of(reference::<RegistrationDocument>()).max_items(Some(MOST_ITEMS));
+    document(&FIELDS, [registrations.into()], &FIELDS)
+        .description(Some("Registrations, independent of each other."))
+});
 
 #[cfg(test)]
 mod tests {

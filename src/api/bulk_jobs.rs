@@ -6,18 +6,29 @@ use crate::api::body::read_optional_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, given, optional};
 use crate::api::job_view::{accepted, previewed, same};
-use crate::api::jobs::{JobRequest, job_fields};
+use crate::api::jobs::{JobRequest, described_fields, job_fields};
 use crate::api::problem::Problem;
 use crate::api::query::{NoQuery, parse_cause, parse_id_part, parse_lane, parse_time};
+use crate::api::schema::{
+    NAME, Part, document, named_schema, names_or_null, text_or_null, time_or_null,
+};
 use crate::domain::job::JobKind;
 use crate::domain::job_filter::JobFilter;
-use crate::domain::key::check_topic;
+use crate::domain::key::{LONGEST_ID, check_topic};
+use crate::domain::state::Cause;
 use crate::journal::Actor;
 use crate::service::{BulkReply, BulkRequest};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use utoipa::openapi::schema::ObjectBuilder;
+
+const FIELDS: [&str; 4] = ["filter", "reason", "rate", "dry_run"];
+/// The members of a filter of dead letters.
+const OF_DEAD: [&str; 6] = ["topic", "lane", "from", "to", "id_contains", "cause"];
+/// The members of a filter of pending notifications.
+const OF_PENDING: [&str; 5] = ["topic", "lane", "from", "to", "id_contains"];
 
 /// `POST /v1/dead-letters/replay`: replays the dead letters that pass a filter, as a job.
 pub async fn replay(
@@ -74,7 +85,6 @@ fn request_of(asked: JobRequest, filter: JobFilter, kind: JobKind, actor: Actor)
 
 /// Reads `{"filter", "reason", "rate", "dry_run"}`. The filter must be there: whoever forgets it does not mean all.
 fn parse(text: &str, kind: JobKind) -> Result<(JobRequest, JobFilter), Problem> {
-    const FIELDS: [&str; 4] = ["filter", "reason", "rate", "dry_run"];
     let mut errors = FieldErrors::default();
     let [filter, rest @ ..] =
         fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
@@ -94,8 +104,6 @@ fn parse(text: &str, kind: JobKind) -> Result<(JobRequest, JobFilter), Problem> 
 }
 
 fn read_filter(text: &RawValue, kind: JobKind, errors: &mut FieldErrors) -> Option<JobFilter> {
-    const OF_DEAD: [&str; 6] = ["topic", "lane", "from", "to", "id_contains", "cause"];
-    const OF_PENDING: [&str; 5] = ["topic", "lane", "from", "to", "id_contains"];
     let read = match kind == JobKind::Replay {
         true => fields::read(text.get(), &OF_DEAD, "/filter", errors),
         false => fields::read(text.get(), &OF_PENDING, "/filter", errors)
@@ -125,6 +133,51 @@ fn read_filter(text: &RawValue, kind: JobKind, errors: &mut FieldErrors) -> Opti
         return None;
     }
     Some(filter)
+}
+
+/// A request to replay dead letters, as a caller writes it.
+pub struct BulkReplayDocument;
+named_schema!(BulkReplayDocument, "BulkReplay", {
+    let [topic, lane, from, to, id_contains] = filter_members();
+    let causes = Cause::ALL.iter().filter(|cause| cause.is_of_dead());
+    let causes: Vec<&str> = causes.map(|cause| cause.as_str()).collect();
+    let cause = names_or_null(&causes).into();
+    bulk(document(
+        &OF_DEAD,
+        [topic, lane, from, to, id_contains, cause],
+        &[],
+    ))
+});
+
+/// A request to cancel pending notifications, as a caller writes it.
+pub struct BulkCancelDocument;
+named_schema!(BulkCancelDocument, "BulkCancel", {
+    bulk(document(&OF_PENDING, filter_members(), &[]))
+});
+
+fn filter_members() -> [Part; OF_PENDING.len()] {
+    let lane = text_or_null().description(Some(
+        "`endpoint:NAME`, an origin, or any URL that goes there.",
+    ));
+    let part = text_or_null()
+        .max_length(Some(LONGEST_ID))
+        .pattern(Some("^[ -~]+$"))
+        .description(Some("A part of the ids."));
+    [
+        text_or_null().pattern(Some(NAME)).into(),
+        lane.into(),
+        time_or_null().into(),
+        time_or_null().into(),
+        part.into(),
+    ]
+}
+
+fn bulk(filter: ObjectBuilder) -> ObjectBuilder {
+    let filter = filter.description(Some(
+        "Which notifications. An empty object means all; one in which everything is `null` is refused.",
+    ));
+    let [reason, rate, dry_run] = described_fields();
+    document(&FIELDS, [filter.into(), reason, rate, dry_run], &["filter"])
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::Serialize;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// What everybody should know who uses a default key.
 const SHARED: &str = "every receiver that verifies with a default key knows it or shares it with others, so each of them \
@@ -39,21 +40,25 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultKeyPath {
 }
 
 /// The default keys in an answer, the newest first. None if every server signs with its own `--signing-secret`.
-#[derive(Debug, Serialize)]
-struct DefaultKeysView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DefaultKeyList)]
+pub(super) struct DefaultKeysView<'a> {
     items: Vec<ListedKeyView<'a>>,
     warning: &'static str,
 }
 
-/// One of them.
-#[derive(Debug, Serialize)]
+/// A default key, or one that this server cannot read.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedDefaultKey)]
 #[serde(untagged)]
-enum ListedKeyView<'a> {
+pub(super) enum ListedKeyView<'a> {
     Known(KeyView<'a>),
     /// A key that this server cannot read, and why.
     Unreadable {
         id: &'a str,
+        /// Always `unreadable`.
         kind: &'static str,
+        #[schema(required, format = DateTime)]
         signs_until: Option<String>,
         unreadable: &'a str,
     },
@@ -85,8 +90,9 @@ impl ListedKeyView<'_> {
 }
 
 /// A default key in the answer to the request that made it.
-#[derive(Serialize)]
-struct AddedDefaultKeyView<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = AddedDefaultKey)]
+pub(super) struct AddedDefaultKeyView<'a> {
     #[serde(flatten)]
     key: AddedKeyView<'a>,
     warning: &'static str,

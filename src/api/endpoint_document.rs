@@ -1,5 +1,9 @@
 //! Reads the JSON document of an endpoint, and changes it by a merge patch (RFC 7396).
 
+mod described;
+
+pub use described::{EndpointDocument, EndpointPatch};
+
 use crate::api::ack_rule::{ACK_MEMBERS, JSON_MEMBERS, XML_MEMBERS, read_ack};
 use crate::api::endpoint_fields::{
     SIGNATURE_FIELDS, check_timeout, check_user_agent, read_after_outage_rate, read_concurrency,

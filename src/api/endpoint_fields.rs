@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The largest `concurrency` of an endpoint: the default of what a server makes in all.
-const MOST_CALLS: u32 = 4_096;
+pub(super) const MOST_CALLS: u32 = 4_096;
 pub(super) const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
 
 pub(super) fn check_timeout(text: &str, longest: Duration) -> Result<i64, String> {

@@ -1,6 +1,7 @@
 //! How the API shows an endpoint.
 
 use crate::api::key_document::KeyView;
+use crate::api::schema::{AckText, GonePolicyName, LadderText};
 use crate::domain::certificates::Certificates;
 use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
@@ -13,44 +14,70 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::num::NonZeroU32;
+use utoipa::ToSchema;
 
 /// An endpoint in an answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Endpoint)]
 pub struct EndpointView<'a> {
     name: &'a str,
+    /// The number of its last change.
     version: u32,
     #[serde(flatten)]
     settings: SettingsView<'a>,
-    /// The newest first.
+    /// The newest first, without their secrets.
     keys: Vec<KeyView<'a>>,
     /// When the first certificate of `client_certificate` expires.
+    #[schema(required, format = DateTime)]
     client_certificate_expires_at: Option<String>,
     /// When the last of `ca` expires.
+    #[schema(required, format = DateTime)]
     ca_expires_at: Option<String>,
     /// Until when the default secret of the server signs along with the keys.
+    #[schema(required, format = DateTime)]
     default_secret_until: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(format = DateTime)]
     changed_at: String,
 }
 
 /// The settings of an endpoint, with the names that a request has for them. What is not set is `null`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EndpointSettings)]
 pub struct SettingsView<'a> {
     url: &'a str,
+    #[schema(required, value_type = Option<LadderText>)]
     ladder: Option<Box<RawValue>>,
+    #[schema(required, value_type = Option<AckText>)]
     ack: Option<Box<RawValue>>,
+    #[schema(required)]
     timeout: Option<String>,
+    #[schema(required, value_type = Option<u32>)]
     concurrency: Option<NonZeroU32>,
+    #[schema(required)]
     rate: Option<f64>,
+    #[schema(required)]
     retry_after: Option<bool>,
+    #[schema(required, value_type = Option<GonePolicyName>)]
     gone: Option<&'static str>,
+    #[schema(required)]
     after_outage_rate: Option<f64>,
+    #[schema(value_type = HashMap<String, String>)]
     headers: Map<String, Value>,
+    #[schema(required)]
     user_agent: Option<&'a str>,
+    /// The names of the headers that carry the id, the time and the signature.
+    #[schema(value_type = HashMap<String, String>)]
     signature_headers: &'a SignatureHeaders,
+    #[schema(required)]
     http: Option<&'static str>,
+    #[schema(required)]
     ca: Option<&'a str>,
+    #[schema(required)]
     client_certificate: Option<&'a str>,
+    /// The caller's own object, as it was given.
+    #[schema(required, value_type = Option<HashMap<String, Value>>)]
     metadata: Option<Box<RawValue>>,
 }
 

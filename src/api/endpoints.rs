@@ -18,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// The name of an endpoint, from the path.
 ///
@@ -60,9 +61,13 @@ async fn name_in_path<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<St
     })
 }
 
-#[derive(Debug, Serialize)]
-struct EndpointListView<'a> {
+/// A page of endpoints, in the order of their names.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EndpointList)]
+pub struct EndpointListView<'a> {
     items: Vec<EndpointView<'a>>,
+    /// The `cursor` of the next page; `null` on the last one.
+    #[schema(required)]
     next_cursor: Option<&'a str>,
 }
 

@@ -7,6 +7,7 @@
 use crate::domain::redaction::redacted;
 use serde::Serialize;
 use std::fmt::Display;
+use utoipa::ToSchema;
 
 /// Maximum number of errors that are listed. Further errors are only counted.
 const MOST_LISTED: usize = 100;
@@ -16,7 +17,7 @@ const MOST_IN_SUMMARY: usize = 3;
 const LONGEST_NAME: usize = 128;
 
 /// The place of an error in a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldLocation {
     /// A place in the body, as a JSON pointer (RFC 6901). An empty pointer means the whole body.
@@ -28,7 +29,7 @@ pub enum FieldLocation {
 }
 
 /// One error in a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
     /// The field, parameter or header.
     #[serde(flatten)]

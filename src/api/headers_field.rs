@@ -2,8 +2,10 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, string};
-use crate::domain::headers::Headers;
+use crate::api::schema::{map_or_null, text};
+use crate::domain::headers::{Headers, MOST_HEADERS};
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::ObjectBuilder;
 
 /// The field `headers`: an object of names and values. None is the same as an empty object.
 ///
@@ -34,4 +36,15 @@ pub fn read_headers(field: Option<&RawValue>, errors: &mut FieldErrors) -> Resul
             Err(errors.add("/headers", fields::BadString::Surrogate))
         }
     }
+}
+
+/// The schema of the field.
+#[must_use]
+pub fn headers_or_null() -> ObjectBuilder {
+    map_or_null(text().pattern(Some("^[\\t -~]*$")))
+        .property_names(Some(text().pattern(Some("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"))))
+        .max_properties(Some(MOST_HEADERS))
+        .description(Some(
+            "Headers of the caller's own, such as `{\"x-request-id\": \"42\"}`; none that HTTP or the server sets.",
+        ))
 }

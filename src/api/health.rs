@@ -2,6 +2,9 @@
 
 use crate::api::Api;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
+use crate::api::schema::{
+    StoreName, StoreStateName, WorkName, array_of, named_schema, reference, text,
+};
 use crate::api::view::json;
 use crate::clock::millis;
 use crate::domain::duration;
@@ -15,12 +18,16 @@ use http::StatusCode;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder};
 
 /// Maximum number of endpoints that a warning names.
 const MOST_NAMED: usize = 10;
 
-#[derive(Debug, Serialize)]
-struct Liveness {
+/// The answer of `/healthz`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Liveness {
+    /// Always `ok`.
     status: &'static str,
 }
 
@@ -37,12 +44,18 @@ struct Readiness<'a> {
 }
 
 /// The state of one store.
-#[derive(Debug, Serialize)]
-struct StoreView {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StoreHealth)]
+pub struct StoreView {
+    #[schema(value_type = StoreName)]
     store: &'static str,
+    #[schema(value_type = StoreStateName)]
     state: &'static str,
+    /// What it does not do.
+    #[schema(value_type = Vec<WorkName>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failing: Vec<&'static str>,
+    #[schema(format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,6 +165,32 @@ fn reasons(report: &HealthReport) -> Vec<String> {
         format!("nothing could be claimed for {stalled}: attempts may be stuck")
     }));
     reasons
+}
+
+/// The answer of `/readyz` if the server is ready.
+pub struct ReadyDocument;
+named_schema!(ReadyDocument, "Ready", {
+    readiness()
+        .property("status", text().enum_values(Some(["ready"])))
+        .required("status")
+});
+
+/// The answer of `/readyz` if it is not: a problem, with the same members.
+pub struct NotReadyDocument;
+named_schema!(NotReadyDocument, "NotReady", {
+    AllOfBuilder::new()
+        .item(reference::<ProblemView<'_>>())
+        .item(readiness())
+});
+
+fn readiness() -> ObjectBuilder {
+    let warnings = array_of(text()).description(Some(
+        "What a person should solve although the server works. Left out if there is nothing.",
+    ));
+    ObjectBuilder::new()
+        .property("stores", array_of(reference::<StoreView>()))
+        .required("stores")
+        .property("warnings", warnings)
 }
 
 #[cfg(test)]

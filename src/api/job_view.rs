@@ -1,5 +1,6 @@
 //! Jobs as JSON.
 
+use crate::api::schema::{CauseName, JobKindName, JobStateName};
 use crate::api::view::{NotificationView, json};
 use crate::domain::job::BulkJob;
 use crate::domain::job_filter::JobFilter;
@@ -9,27 +10,45 @@ use crate::service::{JobPreview, ReleaseReply};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-/// A job. Callers rely on the names of the members.
-#[derive(Debug, Serialize)]
+/// A job: what concerns many notifications.
+// Callers rely on the names of the members.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Job)]
 pub struct JobView<'a> {
-    /// `null` if there is no journal to keep it in.
+    /// Its name in `/v1/jobs/{id}`; `null` if there is no journal to keep it in.
+    #[schema(required)]
     id: Option<&'a str>,
+    #[schema(value_type = JobKindName)]
     kind: &'static str,
+    #[schema(value_type = JobStateName)]
     state: &'static str,
+    /// The destination that it concerns; `null` if it has a filter.
+    #[schema(required)]
     lane: Option<&'a str>,
+    /// The filter that it was made for.
+    #[schema(required)]
     filter: Option<FilterView<'a>>,
+    /// How many notifications it concerns.
     matched: u64,
     done: u64,
+    /// Those for which there was nothing to do when their turn came.
     skipped: u64,
+    /// Those that could not be changed.
     failed: u64,
     /// Notifications per second.
     rate: f64,
+    /// Who asked for it.
     actor: &'a str,
+    #[schema(required)]
     reason: Option<&'a str>,
     /// Why it has failed.
+    #[schema(required)]
     problem: Option<&'a str>,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(required, format = DateTime)]
     ended_at: Option<String>,
     /// `false` in the answer to a release of a lane that nobody held; else left out, so that it is the job as it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,16 +56,20 @@ pub struct JobView<'a> {
 }
 
 /// The filter of a job, as a request says it, without what it does not say.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobFilter)]
 struct FilterView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lane: Option<&'a str>,
+    #[schema(value_type = Option<CauseName>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'static str>,
+    #[schema(format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
+    #[schema(format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,18 +77,23 @@ struct FilterView<'a> {
 }
 
 /// A page of jobs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobList)]
 pub struct JobListView<'a> {
     items: Vec<JobView<'a>>,
+    /// The `cursor` of the next page; `null` on the last one.
+    #[schema(required)]
     next_cursor: Option<&'a str>,
 }
 
 /// The answer to a dry run.
-#[derive(Debug, Serialize)]
-struct PreviewView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobPreview)]
+pub struct PreviewView<'a> {
     matched: u64,
     /// Whether more may match.
     at_least: bool,
+    /// The first ten.
     sample: Vec<NotificationView<'a>>,
 }
 

@@ -8,7 +8,8 @@ use crate::api::fields::{self, given, optional, plain};
 use crate::api::job_view::{JobListView, JobView};
 use crate::api::problem::Problem;
 use crate::api::query::{JobPath, NoQuery, jobs_request};
-use crate::api::reason::check_reason;
+use crate::api::reason::{check_reason, reason_or_null};
+use crate::api::schema::{Part, document, named_schema, or_null};
 use crate::api::view::json;
 use crate::domain::job::{HIGHEST_JOB_RATE, JobOrder};
 use crate::domain::lane_settings::CallRate;
@@ -18,6 +19,9 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use utoipa::openapi::schema::Type;
+
+const FIELDS: [&str; 3] = ["reason", "rate", "dry_run"];
 
 /// What a request for a job says.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +115,6 @@ pub async fn job_request(api: &Api, request: Request) -> Result<JobRequest, Prob
 }
 
 fn parse(text: &str) -> Result<JobRequest, Problem> {
-    const FIELDS: [&str; 3] = ["reason", "rate", "dry_run"];
     let mut errors = FieldErrors::default();
     let read = fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
     let request = job_fields(read, &mut errors).filter(|_| errors.is_empty());
@@ -144,6 +147,28 @@ fn read_rate(calls: f64) -> Result<CallRate, String> {
              three decimals"
         )
     })
+}
+
+/// A request for a job as a caller writes it.
+pub struct JobRequestDocument;
+named_schema!(
+    JobRequestDocument,
+    "JobRequest",
+    document(&FIELDS, described_fields(), &[])
+        .description(Some("What the job is to do. The body may be left out."))
+);
+
+/// The schemas of `reason`, `rate` and `dry_run`.
+#[must_use]
+pub fn described_fields() -> [Part; 3] {
+    let rate = or_null(Type::Number)
+        .minimum(Some(0.001))
+        .maximum(Some(HIGHEST_JOB_RATE))
+        .description(Some(
+            "Notifications per second, with at most three decimals; 100 if it is left out.",
+        ));
+    let dry_run = or_null(Type::Boolean).description(Some("Only says what would be done."));
+    [reason_or_null().into(), rate.into(), dry_run.into()]
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, elements, given, optional, required};
 use crate::api::registration::InvalidRequest;
+use crate::api::schema::{
+    KeyKindName, array_of, document, duration_or_null, named_schema, reference_or_null, text,
+    text_or_null,
+};
 use crate::domain::duration;
 use crate::domain::endpoint_keys::{
     EndpointKey, LONGEST_OVERLAP_MS, MOST_KEYS, STANDARD_OVERLAP_MS,
@@ -12,26 +16,38 @@ use crate::domain::timestamp::display_ms;
 use crate::service::{AddedKey, KeyToAdd};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::ArrayBuilder;
 
 const FIELDS: [&str; 3] = ["secret", "kind", "overlap"];
 const KEY_FIELDS: [&str; 1] = ["secret"];
 const KEYS: &str = "/keys";
+/// The notation of a secret: the base64 of 24 to 64 bytes, or of an ed25519 key.
+const SECRET: &str = "^(whsec|whsk)_";
 
 /// A signing key in an answer. `signs_until` is `null` if the key signs for good.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SigningKey)]
 pub struct KeyView<'a> {
     id: &'a str,
+    #[schema(value_type = KeyKindName)]
     kind: &'static str,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(required, format = DateTime)]
     signs_until: Option<String>,
+    /// `whpk_...` of an `ed25519` key.
+    #[schema(required)]
     public_key: Option<&'a str>,
 }
 
 /// A signing key in the answer to the request that made it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = AddedSigningKey)]
 pub struct AddedKeyView<'a> {
     #[serde(flatten)]
     key: KeyView<'a>,
+    /// The secret, if the server made it. It is shown this once.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
 }
@@ -146,6 +162,33 @@ fn check_overlap(text: &str) -> Result<i64, String> {
         return Err("an overlap is from 0s to 30d".to_string());
     }
     Ok(overlap_ms)
+}
+
+/// A request to add a signing key, as a caller writes it.
+pub struct KeyToAddDocument;
+named_schema!(KeyToAddDocument, "SigningKeyToAdd", {
+    let secret = text_or_null().pattern(Some(SECRET)).description(Some(
+        "`whsec_...` or `whsk_...`; left out, the server makes one, and answers with it this once.",
+    ));
+    let kind = reference_or_null::<KeyKindName>();
+    let overlap = duration_or_null().description(Some(
+        "For how long the other keys sign along, at most 30 days; a day if it is left out.",
+    ));
+    document(&FIELDS, [secret.into(), kind.into(), overlap.into()], &[])
+        .description(Some("A signing key to be added. The body may be left out."))
+});
+
+/// The schema of the member `keys` of an endpoint.
+#[must_use]
+pub fn described_keys() -> ArrayBuilder {
+    let key = document(
+        &KEY_FIELDS,
+        [text().pattern(Some(SECRET)).into()],
+        &KEY_FIELDS,
+    );
+    array_of(key).max_items(Some(MOST_KEYS)).description(Some(
+        "Its signing keys, the newest first. They replace those that it has; left out, it keeps them.",
+    ))
 }
 
 #[cfg(test)]

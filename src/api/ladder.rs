@@ -4,8 +4,13 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, plain, string, wrong_kind};
-use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
+use crate::api::schema::{
+    DURATION, array_of, document, duration_or_null, named_schema, names, or_null, or_null_list,
+    text,
+};
+use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS, named};
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
 
 const LADDER: &str = "/ladder";
 /// The members of a ladder.
@@ -83,6 +88,43 @@ fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<Str
         }
     }
     intervals
+}
+
+/// A ladder as a caller writes it: a name or an object.
+pub struct LadderDocument;
+named_schema!(LadderDocument, "Ladder", {
+    let known: Vec<&str> = named::all()
+        .iter()
+        .filter_map(|(ladder, _)| ladder.name())
+        .collect();
+    AnyOfBuilder::new().item(names(&known)).item(custom_ladder()).description(Some(
+        "When attempts are made: the name of a ladder, or intervals. If it is left out: that of the endpoint, else `alipay`.",
+    ))
+});
+
+fn custom_ladder() -> ObjectBuilder {
+    let interval = text().pattern(Some(DURATION));
+    let members = [
+        or_null_list(array_of(interval).max_items(Some(MOST_INTERVALS)))
+            .description(Some("The waits between attempts. None: one attempt."))
+            .into(),
+        duration_or_null()
+            .description(Some(
+                "How long after the first attempt others may be due, at most 60 days.",
+            ))
+            .into(),
+        or_null(Type::Boolean)
+            .description(Some("Repeats the last interval until the window closes."))
+            .into(),
+        or_null(Type::Number)
+            .minimum(Some(0.0))
+            .maximum(Some(0.5))
+            .description(Some(
+                "By which share of itself an interval is shortened or lengthened at random.",
+            ))
+            .into(),
+    ];
+    document(&LADDER_MEMBERS, members, &[])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::api::jobs::job_request;
 use crate::api::problem::Problem;
 use crate::api::query::{LanePath, NoQuery, lanes_request};
 use crate::api::reason::reason_of;
+use crate::api::schema::{LaneStateName, OutcomeName};
 use crate::api::view::json;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
@@ -17,55 +18,84 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
-/// A lane. Callers rely on the names of the members.
-#[derive(Debug, Serialize)]
-struct LaneView<'a> {
+/// A lane: everything that goes to one destination.
+// Callers rely on the names of the members.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Lane)]
+pub struct LaneView<'a> {
+    /// `endpoint:NAME`, or an origin.
     lane: &'a str,
-    /// The endpoint whose lane it is.
+    /// The endpoint whose lane it is; `null` if it is an origin.
+    #[schema(required)]
     endpoint: Option<String>,
+    #[schema(value_type = LaneStateName)]
     state: &'static str,
+    /// Its notifications that have not ended, those in flight included.
     pending: u64,
+    /// Those that wait and are due.
     due: u64,
     in_flight: u64,
     /// The largest number of calls in flight.
     concurrency: usize,
     /// How many calls may be in flight now, by how the destination is doing.
     concurrency_now: usize,
-    /// Calls per second.
+    /// Calls per second; `null`: no limit.
+    #[schema(required)]
     rate: Option<f64>,
+    /// When the one that waits longest was due.
+    #[schema(required, format = DateTime)]
     oldest_due_at: Option<String>,
+    /// Since when no call was answered; `null` if the last one was.
+    #[schema(required, format = DateTime)]
     failing_since: Option<String>,
-    /// How the last call ended, its HTTP status, and since when all calls have ended like this.
+    /// How the last call ended; `null` if that is not known.
+    #[schema(required, value_type = Option<OutcomeName>)]
     last_outcome: Option<&'static str>,
+    /// Its HTTP status.
+    #[schema(required)]
     last_status: Option<u16>,
+    /// Since when all calls have ended like this.
+    #[schema(required, format = DateTime)]
     last_outcome_since: Option<String>,
+    /// Since when it is held; `null` if it is not.
+    #[schema(required, format = DateTime)]
     held_at: Option<String>,
+    #[schema(required)]
     held_by: Option<&'a str>,
+    #[schema(required)]
     held_reason: Option<&'a str>,
 }
 
 /// The answer to a hold.
-#[derive(Debug, Serialize)]
-struct HoldView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeldLane)]
+pub struct HoldView<'a> {
     #[serde(flatten)]
     lane: LaneView<'a>,
     /// The hold that was there before; `null` if nobody held the lane.
+    #[schema(required)]
     held_before: Option<HeldBeforeView<'a>>,
 }
 
 /// A hold that was there before another one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeldBefore)]
 struct HeldBeforeView<'a> {
+    #[schema(format = DateTime)]
     at: String,
     by: &'a str,
     reason: &'a str,
 }
 
 /// A page of lanes.
-#[derive(Debug, Serialize)]
-struct LaneListView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LaneList)]
+pub struct LaneListView<'a> {
     items: Vec<LaneView<'a>>,
+    /// The `cursor` of the next page; `null` on the last one.
+    #[schema(required)]
     next_cursor: Option<&'a str>,
 }
 

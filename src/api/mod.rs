@@ -37,6 +37,7 @@ pub mod lanes;
 mod merge_patch;
 pub mod metrics;
 pub mod notifications;
+pub mod openapi;
 mod order_field;
 pub mod payload;
 pub mod problem;
@@ -47,6 +48,7 @@ pub mod request_memory;
 mod request_metrics;
 pub mod reschedule;
 pub mod rights;
+mod schema;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -307,12 +309,13 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         // The caller is checked first, so a request without a right takes no permit.
         .route_layer(from_fn_with_state(api.clone(), auth::admit))
         .route_layer(from_fn_with_state(api.clone(), request_metrics::count));
-    // These routes need no key, because probes have none. They have no limit of requests either: while a
+    // These routes need no key: probes have none, and the description of the API tells nothing secret. They have no limit of requests either: while a
     // store is away, all permits may be taken, and probes must still be answered. Probes that arrive at the
     // same time share one check of the stores.
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/openapi.json", get(openapi::show))
         .method_not_allowed_fallback(notifications::unknown_method);
     v1.merge(health)
         .with_state(api)

@@ -7,7 +7,9 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::reason::reason_of;
 use crate::api::registration;
-use crate::api::view::{FullView, ListView, json, notification, registration_problem, requested};
+use crate::api::view::{
+    FullView, ListView, created, json, notification, registration_problem, requested,
+};
 use crate::service::{RegisterReply, ServiceError};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -33,7 +35,7 @@ pub async fn register(
     drop(text);
     check_topic(&caller, registration.key.topic())?;
     match api.service.register(registration, actor).await {
-        Ok(RegisterReply::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
+        Ok(RegisterReply::Created(snapshot)) => Ok(created(&snapshot)),
         Ok(RegisterReply::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
         Err(error) => Err(registration_problem(error)),
     }

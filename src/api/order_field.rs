@@ -2,8 +2,12 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, required, wrong_kind};
-use crate::domain::order::{BadOrder, OrderMode, OrderPlace, check_order_key};
+use crate::api::schema::{OrderModeName, document, named_schema, reference, text};
+use crate::domain::order::{
+    BadOrder, LARGEST_ORDER_NUMBER, LONGEST_ORDER_KEY, OrderMode, OrderPlace, check_order_key,
+};
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 const FIELDS: [&str; 3] = ["key", "number", "mode"];
 
@@ -38,3 +42,23 @@ pub(super) fn read_order(
         .map(Some)
         .map_err(|bad| errors.add("/order/number", bad))
 }
+
+/// The place in an order as a caller writes it.
+pub struct OrderDocument;
+named_schema!(OrderDocument, "Order", {
+    let number = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(0))
+        .maximum(Some(LARGEST_ORDER_NUMBER as f64));
+    let key = text()
+        .max_length(Some(LONGEST_ORDER_KEY))
+        .pattern(Some("^[ -~]+$"));
+    let members = [
+        key.into(),
+        number.into(),
+        reference::<OrderModeName>().into(),
+    ];
+    document(&FIELDS, members, &FIELDS).description(Some(
+        "The place of a notification among those of its lane with the same key.",
+    ))
+});

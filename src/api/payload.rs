@@ -19,18 +19,22 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// The headers and the body of a notification.
-#[derive(Debug, Serialize)]
-struct PayloadView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SentPayload)]
+pub struct PayloadView<'a> {
     topic: &'a str,
     id: &'a str,
     content_type: &'a str,
+    /// Those that were registered.
+    #[schema(value_type = HashMap<String, String>)]
     headers: Map<String, Value>,
     /// The body, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
-    /// The body, if it is not UTF-8.
+    /// The body in base64, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
     body_bytes: usize,

@@ -8,10 +8,12 @@ mod kind;
 mod subject;
 
 pub use kind::ProblemKind;
+pub use kind::ProblemType;
 
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
+use crate::api::schema::StateName;
 use crate::domain::default_keys::BadDefaultKeyChange;
 use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::key::Key;
@@ -25,6 +27,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use subject::{Subject, WrittenNotification};
+use utoipa::ToSchema;
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -402,22 +405,34 @@ impl Problem {
     }
 }
 
-/// The members of a problem document.
-#[derive(Debug, Serialize)]
+/// An error (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
 pub struct ProblemView<'a> {
+    #[schema(value_type = ProblemType)]
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The kind in a few words.
     title: &'static str,
+    /// The HTTP status.
     status: u16,
+    /// What happened, in a sentence.
     detail: &'a str,
+    /// The wrong fields, parameters and headers, up to 100.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [FieldError],
+    /// Of a conflict: the topic of the notification that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<&'a str>,
+    /// Its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
+    /// Its state.
+    #[schema(value_type = Option<StateName>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
+    /// Of `cancelled`: all of that notification, as in an answer to its registration.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     notification: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -425,7 +440,8 @@ pub struct ProblemView<'a> {
 }
 
 /// Another notification, which is in the way of a registration.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OtherNotification)]
 struct OtherView<'a> {
     topic: &'a str,
     id: &'a str,

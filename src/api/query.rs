@@ -5,6 +5,7 @@
 //! name would show everything.
 
 mod audit_log;
+mod described;
 mod search;
 
 use crate::api::field_errors::FieldErrors;
@@ -20,6 +21,10 @@ use crate::journal::Filter;
 use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 pub use audit_log::audit_request;
 use axum::extract::{FromRequestParts, Path};
+pub use described::{
+    audit_parameters, dead_letters_parameters, endpoints_parameters, jobs_parameters,
+    lanes_parameters, list_parameters, path_parameter,
+};
 use http::Uri;
 use http::request::Parts;
 pub(super) use search::parse_id_part;

@@ -6,8 +6,11 @@ use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, UnreadableJson, optional};
 use crate::api::problem::Problem;
 use crate::api::registration::InvalidRequest;
+use crate::api::schema::{document, named_schema, text_or_null};
 use axum::extract::Request;
+use utoipa::openapi::schema::ObjectBuilder;
 
+const FIELDS: [&str; 1] = ["reason"];
 /// Maximum length of a reason, in characters.
 const LONGEST_REASON: usize = 500;
 
@@ -29,7 +32,7 @@ pub async fn reason_of(api: &Api, request: Request) -> Result<String, Problem> {
 fn read_reason(text: &str) -> Result<String, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let unreadable = |unreadable: UnreadableJson| InvalidRequest::Unreadable(unreadable);
-    let [reason] = fields::read(text, &["reason"], "", &mut errors).map_err(unreadable)?;
+    let [reason] = fields::read(text, &FIELDS, "", &mut errors).map_err(unreadable)?;
     let reason = optional(reason, "/reason", &mut errors, check_reason);
     match reason {
         Ok(reason) if errors.is_empty() => Ok(reason.unwrap_or_default()),
@@ -47,6 +50,23 @@ pub(super) fn check_reason(reason: &str) -> Result<String, String> {
         ));
     }
     Ok(reason.to_string())
+}
+
+/// A reason as a caller gives it.
+pub struct ReasonDocument;
+named_schema!(
+    ReasonDocument,
+    "Reason",
+    document(&FIELDS, [reason_or_null().into()], &[])
+        .description(Some("Why it is done. The body may be left out."))
+);
+
+/// The schema of a reason.
+#[must_use]
+pub fn reason_or_null() -> ObjectBuilder {
+    text_or_null()
+        .max_length(Some(LONGEST_REASON))
+        .pattern(Some("^[^\\u0000-\\u0008\\u000B-\\u001F\\u007F-\\u009F]*$"))
 }
 
 #[cfg(test)]

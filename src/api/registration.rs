@@ -4,16 +4,20 @@
 //! In an optional field, `null` means the same as a missing field. In `body`, `null` is a JSON value and is
 //! delivered.
 
-use crate::api::ack_rule::read_ack;
+use crate::api::ack_rule::{AckDocument, read_ack};
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required, string};
-use crate::api::headers_field::read_headers;
-use crate::api::ladder::read_ladder;
-use crate::api::order_field::read_order;
+use crate::api::headers_field::{headers_or_null, read_headers};
+use crate::api::ladder::{LadderDocument, read_ladder};
+use crate::api::order_field::{OrderDocument, read_order};
+use crate::api::schema::{
+    NAME, Part, PriorityName, document, duration_or_null, named_schema, reference_or_null,
+    text_or_null, time_or_null, topic, url_or_null,
+};
 use crate::domain::destination::Destination;
 use crate::domain::duration;
 use crate::domain::endpoint::EndpointName;
-use crate::domain::key::{Key, check_id, check_topic};
+use crate::domain::key::{Key, LONGEST_ID, check_id, check_topic};
 use crate::domain::notification::{
     LONGEST_CONTENT_TYPE, LONGEST_DELAY_MS, Registration, Start, Target,
 };
@@ -23,6 +27,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use uuid::Uuid;
 
 const FIELDS: [&str; 14] = [
@@ -251,6 +256,67 @@ pub(super) fn read_start(
         (None, None) => None,
     };
     Ok(start)
+}
+
+/// A registration as a caller writes it.
+pub struct RegistrationDocument;
+named_schema!(
+    RegistrationDocument,
+    "Registration",
+    document(&FIELDS, described(), &["topic"]).description(Some(
+        "A notification to be registered. `url` or `endpoint` is needed, and `body` or `body_base64`."
+    ))
+);
+
+fn described() -> [Part; FIELDS.len()] {
+    let body = ObjectBuilder::new()
+        .schema_type(SchemaType::AnyValue)
+        .description(Some(
+            "A JSON string is sent byte for byte; any other JSON value, `null` included, as the very text that was received.",
+        ));
+    let encoded = text_or_null().description(Some(
+        "Instead of `body`, for bytes: standard base64 with padding.",
+    ));
+    let content_type = text_or_null()
+        .max_length(Some(LONGEST_CONTENT_TYPE))
+        .pattern(Some("^[!-~]([ -~]*[!-~])?$"))
+        .description(Some(
+            "If it is left out: `application/json`, or `text/plain; charset=utf-8` for a string body.",
+        ));
+    let delay = duration_or_null().description(Some(
+        "When the first attempt is due, at most 30 days ahead.",
+    ));
+    let deliver_at = time_or_null().description(Some(
+        "Instead of `delay`. A time in the past means at once.",
+    ));
+    [
+        topic().into(),
+        text_or_null()
+            .min_length(Some(1))
+            .max_length(Some(LONGEST_ID))
+            .pattern(Some("^[ -~]+$"))
+            .description(Some(
+                "The caller's own, unique within the topic. If it is left out, one is made.",
+            ))
+            .into(),
+        text_or_null()
+            .pattern(Some(NAME))
+            .description(Some(
+                "The name of an endpoint, instead of `url` or beside it.",
+            ))
+            .into(),
+        url_or_null().into(),
+        body.into(),
+        encoded.into(),
+        content_type.into(),
+        headers_or_null().into(),
+        delay.into(),
+        deliver_at.into(),
+        reference_or_null::<LadderDocument>().into(),
+        reference_or_null::<AckDocument>().into(),
+        reference_or_null::<PriorityName>().into(),
+        reference_or_null::<OrderDocument>().into(),
+    ]
 }
 
 #[cfg(test)]

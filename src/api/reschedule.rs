@@ -8,12 +8,15 @@ use crate::api::fields;
 use crate::api::problem::Problem;
 use crate::api::query::{KeyPath, NoQuery};
 use crate::api::registration::read_start;
+use crate::api::schema::{document, duration_or_null, named_schema, time_or_null};
 use crate::api::view::notification;
 use crate::domain::notification::Start;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use std::sync::Arc;
+
+const FIELDS: [&str; 2] = ["delay", "deliver_at"];
 
 /// Moves the first attempt to the instant that `delay` or `deliver_at` gives. A delay counts from now.
 pub async fn reschedule(
@@ -37,8 +40,8 @@ pub async fn reschedule(
 
 fn parse(text: &str, now_ms: i64) -> Result<Start, Problem> {
     let mut errors = FieldErrors::default();
-    let [delay, deliver_at] = fields::read(text, &["delay", "deliver_at"], "", &mut errors)
-        .map_err(Problem::unreadable)?;
+    let [delay, deliver_at] =
+        fields::read(text, &FIELDS, "", &mut errors).map_err(Problem::unreadable)?;
     match read_start(delay, deliver_at, now_ms, &mut errors) {
         Ok(Some(start)) if errors.is_empty() => return Ok(start),
         Ok(None) if errors.is_empty() => {
@@ -48,6 +51,16 @@ fn parse(text: &str, now_ms: i64) -> Result<Start, Problem> {
     }
     Err(Problem::fields(errors))
 }
+
+/// A move as a caller writes it.
+pub struct MoveDocument;
+named_schema!(MoveDocument, "Move", {
+    let delay = duration_or_null().description(Some("From now, at most 30 days."));
+    let deliver_at = time_or_null().description(Some("At most 30 days ahead."));
+    document(&FIELDS, [delay.into(), deliver_at.into()], &[])
+        .min_properties(Some(1))
+        .description(Some("When the first attempt is to be due: one of both."))
+});
 
 #[cfg(test)]
 mod tests {

@@ -3,18 +3,22 @@
 //! An attempt is sorted by its start. The timeline does not contain the answers of the receiver; they are in
 //! the list of attempts.
 
+use crate::api::schema::OutcomeName;
 use crate::domain::attempt::Attempt;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// An entry of a timeline.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TimelineEntry)]
 #[serde(untagged)]
 pub enum TimelineEntryView<'a> {
     /// An attempt.
     Attempt {
         /// When the attempt started.
+        #[schema(format = DateTime)]
         at: String,
         /// Always `attempt`.
         kind: &'static str,
@@ -23,8 +27,10 @@ pub enum TimelineEntryView<'a> {
         /// The number of the attempt.
         number: u32,
         /// How the attempt ended.
+        #[schema(value_type = OutcomeName)]
         outcome: &'static str,
         /// The HTTP status, if the receiver sent one.
+        #[schema(required)]
         status: Option<u16>,
         /// The position in the list of attempts, from 0.
         index: usize,
@@ -32,12 +38,14 @@ pub enum TimelineEntryView<'a> {
     /// A change.
     Change {
         /// When the change was made.
+        #[schema(format = DateTime)]
         at: String,
         /// The kind of change.
         kind: &'a str,
         /// The actor: the person or service that requested the change.
         actor: &'a str,
         /// The cause or the reason of the change.
+        #[schema(required)]
         detail: Option<&'a str>,
     },
 }

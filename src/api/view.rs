@@ -3,8 +3,12 @@
 use crate::api::attempt_view::{AttemptView, LastAttemptView, non_empty};
 use crate::api::endpoint_view::name_or_object;
 use crate::api::problem::Problem;
+use crate::api::schema::{
+    AckText, CauseName, DeferralReasonName, LadderText, OrderModeName, PriorityName, StateName,
+};
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::destination::Destination;
+use crate::domain::key::Key;
 use crate::domain::order::OrderPlace;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
@@ -15,93 +19,150 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use utoipa::ToSchema;
 
 /// A notification. In lists, `attempts` is always empty, and the last one is beside it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Notification)]
 pub struct NotificationView<'a> {
+    /// As it was registered.
     topic: &'a str,
+    /// As it was registered, or made by the server.
     id: &'a str,
+    /// The `Webhook-Id` header of all its calls.
     webhook_id: String,
+    /// Its destination: `endpoint:NAME`, or the origin of the URL.
     lane: &'a str,
+    /// The URL of the registration, or else the present one of its endpoint; `null` if that endpoint was removed.
+    #[schema(required)]
     url: Option<&'a str>,
+    #[schema(value_type = StateName)]
     state: &'static str,
     /// True if the journal says that the notification is scheduled and the schedule did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     may_be_in_flight: Option<bool>,
+    /// 1; a replay and a resend begin the next one.
     series: u32,
+    /// In all series.
     attempts_made: u32,
+    /// How many will be made if all of them fail, the one in flight included; 0 once it has ended.
     attempts_left: usize,
+    #[schema(format = DateTime)]
     registered_at: String,
+    /// When the next attempt is due, or the one in flight was; `null` once it has ended.
+    #[schema(required, format = DateTime)]
     next_attempt_at: Option<String>,
+    /// When the last attempt of the series is made at the latest: the end of the ladder's window.
+    #[schema(format = DateTime)]
     deadline_at: String,
+    /// When it was delivered, died or was cancelled; `null` while it is pending.
+    #[schema(required, format = DateTime)]
     ended_at: Option<String>,
+    /// Why it ended, for a dead letter and one that was superseded.
+    #[schema(required, value_type = Option<CauseName>)]
     cause: Option<&'static str>,
+    #[schema(value_type = PriorityName)]
     priority: &'static str,
+    /// Its place in an order, if it has one.
+    #[schema(required)]
     order: Option<OrderView<'a>>,
+    /// The oldest first, the last 500; empty in lists, in the answer to a registration, and without a journal.
     attempts: Vec<AttemptView<'a>>,
 }
 
 /// The place of a notification among others of its lane.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderPlace)]
 struct OrderView<'a> {
     key: &'a str,
     number: i64,
+    #[schema(value_type = OrderModeName)]
     mode: &'static str,
 }
 
 /// A notification for which an attempt was just requested.
-#[derive(Debug, Serialize)]
-struct RequestedView<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RequestedNotification)]
+pub struct RequestedView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// Why the attempt does not begin now, as in [`FullView`].
+    /// Why the attempt does not begin now, in one word; `null` if nothing is in its way.
+    #[schema(required, value_type = Option<DeferralReasonName>)]
     waiting_for: Option<&'static str>,
+    /// The same in a sentence.
+    #[schema(required)]
     waiting_because: Option<&'a str>,
 }
 
 /// A notification with its ladder and its history.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FullNotification)]
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// Why a pending one that is overdue is not being sent now, in one word and in a sentence; `null` if nothing in its
-    /// lane is in its way.
+    /// Why a pending one that is overdue is not being sent now, in one word; `null` if nothing in its lane is in its way.
+    #[schema(required, value_type = Option<DeferralReasonName>)]
     waiting_for: Option<&'static str>,
+    /// The same in a sentence.
+    #[schema(required)]
     waiting_because: Option<&'a str>,
     /// Set if the notification is set aside: it is not sent until a change by hand releases it.
+    #[schema(required)]
     set_aside: Option<SetAsideView<'a>>,
+    #[schema(value_type = LadderText)]
     ladder: Box<RawValue>,
     /// The rule that judges the answers, that of the endpoint if the notification has none of its own. `null` if the
     /// endpoint does not exist any more.
+    #[schema(required, value_type = Option<AckText>)]
     ack: Option<Box<RawValue>>,
+    /// Of what is sent; `null` if that cannot be read.
+    #[schema(required)]
     content_type: Option<&'a str>,
     /// The names of the headers that the caller added. `null` if they and the body are not kept any more.
+    #[schema(required)]
     header_names: Option<Vec<&'a str>>,
+    /// The length of the body; `null` if headers and body are not kept any more.
+    #[schema(required)]
     body_bytes: Option<usize>,
+    /// Its changes, oldest first, the last 500.
     transitions: Vec<TransitionView<'a>>,
     /// Attempts and transitions in order of time.
     timeline: Vec<TimelineEntryView<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+/// Why and since when a notification is set aside.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SetAside)]
 struct SetAsideView<'a> {
+    #[schema(format = DateTime)]
     at: String,
     reason: &'a str,
 }
 
-#[derive(Debug, Serialize)]
+/// A change of a notification.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Transition)]
 struct TransitionView<'a> {
+    /// What happened, such as `registered`, `delivered`, `parked`, `cancelled`, `replayed`.
     kind: &'a str,
+    #[schema(format = DateTime)]
     at: String,
+    /// Who asked for it.
     actor: &'a str,
+    /// The server that did it.
     instance: &'a str,
+    /// The cause or the reason.
+    #[schema(required)]
     detail: Option<&'a str>,
 }
 
-/// A page of a list.
-#[derive(Debug, Serialize)]
+/// A page of notifications.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NotificationList)]
 pub struct ListView<'a> {
     items: Vec<ListItemView<'a>>,
+    /// The `cursor` of the next page; `null` on the last one.
+    #[schema(required)]
     next_cursor: Option<&'a str>,
     /// How many there are in all; left out where that is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +170,8 @@ pub struct ListView<'a> {
 }
 
 /// A notification in a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedNotification)]
 struct ListItemView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
@@ -254,6 +316,33 @@ pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
             Problem::internal().into_response()
         }
     }
+}
+
+/// Makes the answer to a registration of a new notification.
+#[must_use]
+pub fn created(snapshot: &Snapshot) -> Response {
+    let mut response = notification(StatusCode::CREATED, snapshot);
+    // What is not ASCII is not in an id, and what a header cannot have is encoded.
+    if let Ok(location) = HeaderValue::from_str(&path_of(&snapshot.key)) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// The path of a notification. Of an id, all but the unreserved characters (RFC 3986, section 2.3) are percent-encoded. A
+/// topic has no others.
+fn path_of(key: &Key) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut path = format!("/v1/notifications/{}/", key.topic());
+    for byte in key.id().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+            path.extend(['%', char::from(digits[0]), char::from(digits[1])]);
+        }
+    }
+    path
 }
 
 /// Makes an answer with one notification.

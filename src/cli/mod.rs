@@ -32,6 +32,7 @@ mod time_argument;
 mod timeline;
 mod view;
 
+use crate::api::openapi;
 use crate::app::default_keys::WrongSetting;
 use crate::config::ConfigError;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -83,6 +84,8 @@ enum Command {
     Completions(completions::CompletionsArguments),
     /// Print the manual page, or write the pages of all commands into a directory
     Man(man::ManArguments),
+    /// Print the description of the HTTP API in OpenAPI 3.1, as a server answers it at /openapi.json
+    Openapi,
     #[command(flatten)]
     Request(Box<requests::Request>),
 }
@@ -165,12 +168,18 @@ pub fn run() -> ExitCode {
         Command::Rebuild(arguments) => rebuild::run(&arguments),
         Command::MasterKey(command) => master_key::run(command),
         Command::Ladder(arguments) => ladder::run(&arguments),
+        Command::Openapi => print(openapi::text()),
         Command::Request(request) => requests::run(*request),
     };
     match result {
         Ok(()) => ExitStatus::Done.into(),
         Err(failure) => report(&failure, json).into(),
     }
+}
+
+/// Prints a text that is known without a server.
+fn print(text: &str) -> Result<(), CommandFailure> {
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
 /// Reads the command line of this process, and whether it asks for JSON.

@@ -34,7 +34,7 @@ pub enum BadClientKey {
     #[error("a private key is at most {LARGEST_CLIENT_KEY} bytes of PEM")]
     TooLong,
     /// It has none, or several.
-    #[error("a PEM text with one private key is expected, such as `-----BEGIN PRIVATE KEY-----`")]
+    #[error("a PEM text with one private key is expected")]
     NotOne,
     /// It is encrypted.
     #[error("this private key is encrypted; give it without a password")]
@@ -138,6 +138,9 @@ mod tests {
     fn what_is_not_one_key_is_refused() {
         fn check(text: &str, expected: BadClientKey) {
             assert_eq!(ClientKey::parse(text).err(), Some(expected), "{text:.100}");
+            // Answers leave out what looks like a secret.
+            let message = expected.to_string();
+            assert_eq!(crate::domain::redaction::redacted(&message), message);
         }
         let key = pem::block("PRIVATE KEY", b"hunter2");
         check("", BadClientKey::NotOne);

@@ -10,6 +10,7 @@ mod interleaving;
 mod journal_contract;
 mod ladder_tables;
 mod layers;
+mod openapi;
 mod receivers;
 mod reliability;
 

@@ -1,5 +1,6 @@
 //! The kinds of problem: a table of their HTTP statuses, types and titles.
 
+use crate::api::schema::{named_schema, names};
 use http::StatusCode;
 
 /// A kind of problem. Callers rely on the `type` of each kind, so it never changes.
@@ -80,6 +81,46 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// All kinds.
+    pub const ALL: &[Self] = &[
+        Self::Malformed,
+        Self::Parameters,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::TooManyRequests,
+        Self::CrossSite,
+        Self::Route,
+        Self::Missing,
+        Self::MissingEndpoint,
+        Self::TooManyEndpoints,
+        Self::EndpointInUse,
+        Self::EndpointMadeAgain,
+        Self::MissingKey,
+        Self::SigningKey,
+        Self::MissingApiKey,
+        Self::ApiKey,
+        Self::MissingJob,
+        Self::JobEnded,
+        Self::JobRuns,
+        Self::TooManyJobs,
+        Self::Method,
+        Self::Timeout,
+        Self::Mismatch,
+        Self::Cancelled,
+        Self::OutOfOrder,
+        Self::State,
+        Self::PayloadDeleted,
+        Self::PayloadGone,
+        Self::TooLarge,
+        Self::MediaType,
+        Self::Fields,
+        Self::Internal,
+        Self::NoJournal,
+        Self::Busy,
+        Self::Full,
+        Self::Unavailable,
+    ];
+
     /// The HTTP status.
     #[must_use]
     pub fn status(self) -> StatusCode {
@@ -96,6 +137,12 @@ impl ProblemKind {
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().2
+    }
+
+    /// The name of the kind: the last part of its `type`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.urn().rsplit(':').next().unwrap_or_default()
     }
 
     /// The status, the `type` and the title of each kind.
@@ -142,3 +189,19 @@ impl ProblemKind {
         }
     }
 }
+
+/// The `type` of a problem.
+pub struct ProblemType;
+named_schema!(
+    ProblemType,
+    "ProblemType",
+    names(
+        &ProblemKind::ALL
+            .iter()
+            .map(|kind| kind.urn())
+            .collect::<Vec<_>>()
+    )
+    .description(Some(
+        "What kind of error it is. It never changes; go by it, and not by the texts."
+    ))
+);

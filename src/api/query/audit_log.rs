@@ -8,9 +8,9 @@ use crate::service::AuditRequest;
 use http::Uri;
 
 /// Maximum length of the name of an actor, in bytes: that of a key, a slash, and that of a person.
-const LONGEST_ACTOR: usize = 128;
+pub(super) const LONGEST_ACTOR: usize = 128;
 
-const AUDIT_LOG: [&str; 5] = ["actor", "from", "to", "limit", "cursor"];
+pub(super) const AUDIT_LOG: [&str; 5] = ["actor", "from", "to", "limit", "cursor"];
 
 /// Reads the query of `GET /v1/audit-log`.
 ///

@@ -5,7 +5,7 @@ use crate::domain::webhook_id::WebhookId;
 use crate::journal::UrlFilter;
 
 /// Maximum length of a part of a URL, in bytes.
-const LONGEST_URL_PART: usize = 256;
+pub(super) const LONGEST_URL_PART: usize = 256;
 
 /// Reads a whole id.
 pub(super) fn parse_id(text: &str) -> Result<String, String> {

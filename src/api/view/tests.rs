@@ -131,3 +131,14 @@ fn an_ended_notification_shows_its_attempts_ladder_and_history() {
         .ends_with(r#""set_aside":null,"ladder":"alipay","ack":null,"content_type":null,"header_names":null,"body_bytes":null,"transitions":[],"timeline":[]}"#)
     );
 }
+
+#[test]
+fn the_path_of_a_notification_leads_to_it() {
+    fn check(id: &str, expected: &str) {
+        let key = Key::new("a.b", id).expect("a key");
+        assert_eq!(path_of(&key), format!("/v1/notifications/a.b/{expected}"));
+    }
+    check("order-1_0~.", "order-1_0~.");
+    check("a/b c?d#e%f+g", "a%2Fb%20c%3Fd%23e%25f%2Bg");
+    check("~\"\\", "~%22%5C");
+}
