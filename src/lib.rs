@@ -23,6 +23,7 @@
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
 //! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
 //! | [`api`] | the HTTP API for services and support staff |
+//! | [`page`] | the page under `/ui/` |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log and the metrics |
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
@@ -30,7 +31,7 @@
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
 //! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync`, `access` <-
-//! `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files
+//! `delivery`, `maintenance`, `service` <- `api` <- `page` <- `app` <- `cli`. A module may name only modules to its left, and files
 //! do not name each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
 //!
@@ -56,6 +57,7 @@ pub mod health;
 pub mod journal;
 pub mod keyring;
 pub mod maintenance;
+pub mod page;
 pub mod schedule;
 pub mod service;
 pub mod settings_sync;

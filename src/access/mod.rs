@@ -153,13 +153,42 @@ impl AccessControl {
                 false => Ok(Arc::new(Caller::operator())),
             };
         };
-        if let Some(expires_ms) = known.record.expires_ms
-            && !known.record.is_valid_at(now_ms)
-        {
-            return Err(NotAdmitted::Expired(known.record.name.clone(), expires_ms));
-        }
-        admit_within(&known.limit)?;
-        Ok(known.caller.clone())
+        admit_known(&known, now_ms, admit_within)
+    }
+
+    /// Who has opened a session with the key of this name; no name is that of the key of the settings. `is_key` tells by
+    /// the digest whether the session was opened with it, and not with an earlier one of the same name. `is_counted`: the
+    /// request counts for the rate of the key.
+    ///
+    /// # Errors
+    /// As [`AccessControl::admit`].
+    pub fn caller_of_session(
+        &self,
+        name: Option<&str>,
+        is_key: impl Fn(&ApiKeyDigest) -> bool,
+        now_ms: i64,
+        is_counted: bool,
+    ) -> Result<Arc<Caller>, NotAdmitted> {
+        let admit = |limit: &RequestLimit| match is_counted {
+            true => admit_within(limit),
+            false => Ok(()),
+        };
+        let Some(name) = name else {
+            return match &self.configured {
+                Some((configured, limit)) if is_key(configured) => {
+                    admit(limit).map(|()| Arc::new(Caller::operator()))
+                }
+                Some(_) | None => Err(NotAdmitted::UnknownKey),
+            };
+        };
+        let of_name = |known: &&Arc<KnownKey>| known.record.name.as_str() == name;
+        let known = self.read().by_digest.values().find(of_name).cloned();
+        let known = known.filter(|known| is_key(&known.record.digest));
+        admit_known(
+            known.ok_or(NotAdmitted::UnknownKey)?.as_ref(),
+            now_ms,
+            admit,
+        )
     }
 
     /// All keys, by name, as the journal has them now. `None` if there is no journal.
@@ -333,6 +362,20 @@ pub fn random_key() -> Result<Zeroizing<String>, String> {
     let mut random = Zeroizing::new([0; RANDOM_BYTES]);
     getrandom::fill(&mut random[..]).map_err(|error| error.to_string())?;
     Ok(key_of(&random))
+}
+
+fn admit_known(
+    known: &KnownKey,
+    now_ms: i64,
+    admit: impl Fn(&RequestLimit) -> Result<(), NotAdmitted>,
+) -> Result<Arc<Caller>, NotAdmitted> {
+    if let Some(expires_ms) = known.record.expires_ms
+        && !known.record.is_valid_at(now_ms)
+    {
+        return Err(NotAdmitted::Expired(known.record.name.clone(), expires_ms));
+    }
+    admit(&known.limit)?;
+    Ok(known.caller.clone())
 }
 
 fn admit_within(limit: &RequestLimit) -> Result<(), NotAdmitted> {

@@ -186,14 +186,16 @@ impl<S: Sync> FromRequestParts<S> for CalledBy {
 /// Whether a web page of another site made a browser send the request. Browsers say so in the header
 /// `Sec-Fetch-Site` (Fetch Metadata); programs do not send it. Without this check, any web page could
 /// replay or retry notifications on a server without a key that runs on the visitor's machine.
-fn from_another_site(headers: &HeaderMap) -> bool {
+#[must_use]
+pub fn from_another_site(headers: &HeaderMap) -> bool {
     headers
         .get("sec-fetch-site")
         .is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// Whether the request is for a name that the public DNS can have: one with a dot, except those below `localhost`.
-fn is_for_domain(request: &Request) -> bool {
+#[must_use]
+pub fn is_for_domain(request: &Request) -> bool {
     let header = request.headers().get(header::HOST);
     let authority = match (request.uri().authority(), header) {
         (Some(authority), _) => authority.clone(),
@@ -218,16 +220,25 @@ impl<S: Sync> FromRequestParts<S> for OnBehalfOf {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get::<Arc<Caller>>();
-        let name = caller.and_then(|caller| caller.name.as_ref());
-        let actor = read_actor(name.map(ApiKeyName::as_str), &parts.headers)?;
-        // A producer is the service that registers. What it does with its own notifications is no act of a person, and
-        // could be as many entries as it has notifications; their histories say what it did.
-        let is_producer = caller.is_some_and(|caller| caller.role == Role::Producer);
-        Ok(Self(match is_producer {
-            true => Actor::unaudited(actor),
-            false => Actor::named(actor),
-        }))
+        let caller = caller.map(Arc::as_ref);
+        Ok(Self(actor_of(caller, &parts.headers)?))
     }
+}
+
+/// The actor of a request of this caller with these headers.
+///
+/// # Errors
+/// If the header [`ACTOR_HEADER`] is wrong.
+pub fn actor_of(caller: Option<&Caller>, headers: &HeaderMap) -> Result<Actor, Problem> {
+    let name = caller.and_then(|caller| caller.name.as_ref());
+    let actor = read_actor(name.map(ApiKeyName::as_str), headers)?;
+    // A producer is the service that registers. What it does with its own notifications is no act of a person, and
+    // could be as many entries as it has notifications; their histories say what it did.
+    let is_producer = caller.is_some_and(|caller| caller.role == Role::Producer);
+    Ok(match is_producer {
+        true => Actor::unaudited(actor),
+        false => Actor::named(actor),
+    })
 }
 
 /// A name of a key has no slash, so nobody can act under the name of another key.

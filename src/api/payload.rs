@@ -69,7 +69,7 @@ pub async fn show(
     OnBehalfOf(actor): OnBehalfOf,
 ) -> Result<Response, Problem> {
     let _permit = api.payload_permit().await?;
-    let payload = api.service.payload(&key, &actor).await;
+    let payload = api.service.payload(&key, &actor, "").await;
     let payload = payload.map_err(Problem::of_service)?;
     tracing::info!(
         notification = %key,

@@ -42,7 +42,10 @@ fn read_reason(text: &str) -> Result<String, InvalidRequest> {
 
 /// Checks a reason. Control characters are refused: a reason is plain text, and PostgreSQL does not store
 /// the character NUL.
-pub(super) fn check_reason(reason: &str) -> Result<String, String> {
+///
+/// # Errors
+/// A sentence that says what is allowed.
+pub fn check_reason(reason: &str) -> Result<String, String> {
     let plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
     if reason.chars().count() > LONGEST_REASON || !reason.chars().all(plain) {
         return Err(format!(

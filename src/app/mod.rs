@@ -34,6 +34,7 @@ use crate::keyring::Keyring;
 use crate::maintenance::Maintenance;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
 use crate::maintenance::prune::Retention;
+use crate::page;
 use crate::schedule::redis::Time;
 use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
@@ -152,6 +153,11 @@ impl App {
         let needs_api_key = access.needs_key();
         tasks.run("reading of API keys", access.run(tasks.stop_token()));
         let router = api::router(service.clone(), api_settings(&config));
+        let router = router.merge(page::router(
+            service.clone(),
+            config.delivery.timeout,
+            tasks.stop_token(),
+        ));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
         let metrics_address = metrics_listener.as_ref().map(MetricsListener::address);

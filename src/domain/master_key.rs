@@ -24,6 +24,8 @@ const KEY_BYTES: usize = 32;
 /// The purposes of encryption, each of which has a key of its own.
 const SIGNING_KEYS: &[u8] = b"sealing signing keys";
 const CLIENT_KEYS: &[u8] = b"sealing client keys";
+/// The purpose of the key that signs the cookies of the page.
+const PAGE_SESSIONS: &[u8] = b"signing page sessions";
 /// What a sealed text begins with: the form of the associated data.
 const FORM: &str = "2.";
 
@@ -114,6 +116,14 @@ impl MasterKey {
         text.push_str(PREFIX);
         STANDARD.encode_string(&self.bytes[..], &mut text);
         text
+    }
+
+    /// The key that signs the cookies of the page: the same on every server with this master key.
+    #[must_use]
+    pub fn page_sessions(&self) -> Zeroizing<[u8; KEY_BYTES]> {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        key.copy_from_slice(&derive(&self.bytes, PAGE_SESSIONS)[..]);
+        key
     }
 
     /// A text that identifies the key. The key cannot be computed from it.
@@ -262,6 +272,10 @@ mod tests {
         assert_eq!(format!("{read:?}"), "MasterKey(..)");
         let short = format!("rbmk_{}", STANDARD.encode([7; 31]));
         let long = format!("rbmk_{}", STANDARD.encode([7; 33]));
+        let page_sessions = key(7).page_sessions();
+        assert_eq!(*read.page_sessions(), *page_sessions);
+        assert_ne!(*key(8).page_sessions(), *page_sessions);
+        assert_ne!(*page_sessions, [7; 32]);
         for wrong in ["", "hunter2", "rbmk_", "rbmk_%", &text[5..], &short, &long] {
             assert_eq!(MasterKey::parse(wrong).err(), Some(BadMasterKey), "{wrong}");
         }

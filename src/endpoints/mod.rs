@@ -177,6 +177,18 @@ impl Endpoints {
             .collect()
     }
 
+    /// The names that are wanted, in their order, at most `limit`.
+    #[must_use]
+    pub fn names(
+        &self,
+        is_wanted: impl Fn(&EndpointName) -> bool,
+        limit: usize,
+    ) -> Vec<EndpointName> {
+        let known = self.read();
+        let wanted = known.by_name.keys().filter(|name| is_wanted(name));
+        wanted.take(limit).cloned().collect()
+    }
+
     /// The lanes of the endpoints with such a URL.
     #[must_use]
     pub fn lanes_with_url(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {

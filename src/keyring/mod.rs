@@ -119,6 +119,19 @@ impl Keyring {
         masters.any(|master| master.fingerprint() == fingerprint)
     }
 
+    /// The key that signs the cookies of the page, derived from the master key. A server that makes its master key when it
+    /// needs one makes it now. `None` if this server has none.
+    ///
+    /// # Errors
+    /// [`SealFailure::Making`].
+    pub fn page_sessions(&self) -> Result<Option<Zeroizing<[u8; 32]>>, SealFailure> {
+        match self.master() {
+            Ok(master) => Ok(Some(master.page_sessions())),
+            Err(SealFailure::NoMasterKey) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Makes a key of random bytes.
     ///
     /// # Errors

@@ -137,6 +137,27 @@ impl Service {
         self.change(key, Change::Reschedule(start), actor, "").await
     }
 
+    /// Makes any change that a person asks for, and keeps the reason that they give.
+    ///
+    /// # Errors
+    /// As the method of the change.
+    pub async fn change_for_reason(
+        self: &Arc<Self>,
+        key: &Key,
+        change: Change,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<Snapshot, ServiceError> {
+        match change {
+            Change::Resend => self.resend(key, actor, reason).await,
+            Change::Cancel
+            | Change::Discard
+            | Change::Replay
+            | Change::Retry
+            | Change::Reschedule(_) => self.change(key, change, actor, reason).await,
+        }
+    }
+
     /// Discards a dead letter. It counts as cancelled.
     ///
     /// # Errors

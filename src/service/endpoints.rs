@@ -280,6 +280,16 @@ impl Service {
         })
     }
 
+    /// The names of endpoints that are wanted, in their order, at most `limit`.
+    #[must_use]
+    pub fn endpoint_names(
+        &self,
+        is_wanted: impl Fn(&EndpointName) -> bool,
+        limit: usize,
+    ) -> Vec<EndpointName> {
+        self.endpoints.names(is_wanted, limit)
+    }
+
     /// The endpoint that a registration names.
     pub(super) async fn endpoint_to_use(
         &self,

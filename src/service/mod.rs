@@ -21,6 +21,7 @@ mod lanes;
 mod locks;
 mod lookup;
 mod measure;
+mod overview;
 mod payload;
 mod register;
 mod timeouts;
@@ -35,6 +36,7 @@ pub use jobs::{
 };
 pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};
+pub use overview::{StateCounts, TroubledLanes};
 pub use payload::SentPayload;
 pub use register::RegisterReply;
 pub use waiting::WaitingFor;
@@ -67,6 +69,7 @@ use std::time::Duration;
 use thiserror::Error;
 use timeouts::with_timeout;
 use tokio::sync::{Notify, Semaphore};
+use zeroize::Zeroizing;
 
 /// How long a registration waits for a schedule that is about to be rebuilt.
 const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
@@ -332,6 +335,16 @@ impl Service {
     #[must_use]
     pub fn access(&self) -> &AccessControl {
         &self.access
+    }
+
+    /// The key that signs the cookies of the page: the same on every server with the same master key. `None` without a
+    /// master key.
+    ///
+    /// # Errors
+    /// If the master key cannot be made or read, in a sentence.
+    pub fn session_key(&self) -> Result<Option<Zeroizing<[u8; 32]>>, String> {
+        let key = self.endpoints.keyring().page_sessions();
+        key.map_err(|failure| failure.to_string())
     }
 
     /// Uses these endpoints, and makes test calls this way.

@@ -23,12 +23,17 @@ pub struct SentPayload {
 }
 
 impl Service {
-    /// What a notification sends. The audit log keeps who has read it.
+    /// What a notification sends. The audit log keeps who has read it, and why, if they say so.
     ///
     /// # Errors
     /// [`ServiceError::Missing`]; [`ServiceError::PayloadGone`] if it is not kept any more; if the store that keeps it
     /// fails; as [`Service::keep_act`].
-    pub async fn payload(&self, key: &Key, actor: &Actor) -> Result<SentPayload, ServiceError> {
+    pub async fn payload(
+        &self,
+        key: &Key,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<SentPayload, ServiceError> {
         let Payload {
             content_type,
             content,
@@ -38,7 +43,8 @@ impl Service {
         // A body that is not here would be in a journal, and was read.
         let body = body.here().cloned().ok_or(ServiceError::PayloadGone)?;
         let act = PersonAct::reading_payload(key, actor, self.clock.now_ms());
-        self.keep_act(&act).await?;
+        let reason = reason.to_string();
+        self.keep_act(&PersonAct { reason, ..act }).await?;
         Ok(SentPayload {
             content_type,
             headers,

@@ -15,6 +15,7 @@ mod receivers;
 mod reliability;
 
 mod maintenance;
+mod page;
 mod schedule_contract;
 mod signature_judge;
 mod support;

@@ -80,7 +80,7 @@ macro_rules! on_stores {
         }
     };
 }
-use on_stores;
+pub(crate) use on_stores;
 
 /// Likewise, for the stores that keep attempts.
 macro_rules! on_journaled_stores {
@@ -90,4 +90,4 @@ macro_rules! on_journaled_stores {
         $crate::end_to_end::on_stores!(@ postgres Postgres $($name)+);
     };
 }
-use on_journaled_stores;
+pub(crate) use on_journaled_stores;

@@ -57,8 +57,10 @@ const ROOMS: &[Room] = &[
     Room("api", "domain clock batch health schedule journal access service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
 
-    Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance api config \
-        telemetry tls_roots",
+    Room("page", "domain clock health schedule journal access service api", "axum getrandom tokio tokio_util tracing std::time"),
+
+    Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance api page \
+        config telemetry tls_roots",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
     Room("cli", "domain clock batch schedule journal service delivery maintenance api config \

@@ -1,0 +1,47 @@
+//! The texts of the search.
+
+super::texts!(SearchTexts {
+    title: "Search", "查询";
+    hint: "An order id or the beginning of one, a webhook id (msg_…), a part of the URL, or the name of an endpoint.", "可输入订单号或其开头、Webhook ID（msg_…）、回调地址的一部分，或端点名称。";
+    query: "Search for", "查询内容";
+    filters: "Filters", "筛选条件";
+    topic: "Topic", "主题（topic）";
+    state: "State", "状态";
+    any: "any", "不限";
+    lane: "Destination (lane)", "目标（lane）";
+    cause: "Cause (of dead ones)", "死信原因";
+    from: "Registered from (UTC)", "登记时间起（UTC）";
+    to: "Registered before (UTC)", "登记时间止（UTC，不含）";
+    from_ended: "Dead from (UTC)", "成为死信时间起（UTC）";
+    to_ended: "Dead before (UTC)", "成为死信时间止（UTC，不含）";
+    time_hint: "2026-11-20, 2026-11-20 08:30, 2h (two hours ago)", "如 2026-11-20、2026-11-20 08:30、2h（两小时前）";
+    submit: "Search", "查询";
+    clear: "Clear filters", "清除筛选";
+    by_id: "Notifications with exactly this id", "订单号完全一致的通知";
+    by_prefix: "Notifications whose id begins with this", "订单号以此开头的通知";
+    by_webhook: "The notification with this webhook id", "该 Webhook ID 对应的通知";
+    by_url: "Notifications whose URL contains this", "回调地址包含此内容的通知";
+    by_filter: "Notifications, newest first", "通知列表（从新到旧）";
+    endpoints: "Endpoints", "端点";
+    notifications_of: "its notifications", "查看其通知";
+    nothing: "Nothing was found.", "未找到任何记录。";
+    nothing_yet: "Nothing was found so far. There is more to look through.", "暂未找到，后面还有数据可继续查找。";
+    nothing_help: "Check the spelling, widen the times, or search for a part of the URL. What was registered long ago may not be kept any more.", "请检查输入是否正确、放宽时间范围，或改用回调地址的一部分查询。较早的记录可能已超过保留期限。";
+    in_urls: "Look for it in URLs", "在回调地址中查找";
+    look_on: "Look on", "继续查找";
+    id: "Id", "订单号";
+    destination: "Destination", "目标";
+    registered: "Registered", "登记时间";
+    next: "Next attempt", "下次投递";
+    last_attempt: "Last attempt", "最近一次投递";
+    none_made: "none yet", "尚未投递";
+    bad_topic: "A topic is 1 to 64 of the characters A-Z a-z 0-9 _ . -", "主题由 1 至 64 个字符组成，只能使用 A-Z a-z 0-9 _ . -";
+    bad_lane: "A destination is a URL, or endpoint: and the name of an endpoint.", "目标应为 URL，或 endpoint: 加端点名称。";
+    bad_time: "This is no time like 2026-11-20, 2026-11-20 08:30 or 2h.", "时间格式不正确，请使用如 2026-11-20、2026-11-20 08:30 或 2h。";
+    bad_state: "There is no such state.", "没有此状态。";
+    bad_cause: "There is no such cause.", "没有此原因。";
+    bad_query: "What is searched for has at most 256 characters, and no control characters.", "查询内容最多 256 个字符，且不能包含控制字符。";
+    choose_topic: "Your API key is bound to some topics: choose one.", "当前 API Key 仅限部分主题，请选择其中一个。";
+    many_topics: "There are too many topics to look for an id in each: give the topic.", "主题过多，无法逐一查找，请指定主题。";
+    some_unknown: "Which of these are in flight is not known now, because the schedule does not answer.", "调度存储暂无响应，无法确定哪些通知正在投递。";
+});

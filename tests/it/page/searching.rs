@@ -1,0 +1,114 @@
+//! The search: what is in the box, the filters in the address, the pages of a list.
+
+use super::Browser;
+use crate::support::ringback::{Server, Stores};
+use serde_json::{Value, json};
+
+fn asked(topic: &str, id: &str, url: &str) -> Value {
+    json!({ "topic": topic, "id": id, "url": url, "body": "x", "delay": "1h" })
+}
+
+#[tokio::test]
+async fn one_box_finds_ids_webhook_ids_and_urls() {
+    let server = Server::start(Stores::Embedded).await;
+    let mut browser = Browser::of(&server);
+    let one = server
+        .register(asked("t", "order-1001", "https://shop.example/notify"))
+        .await;
+    server
+        .register(asked("t", "order-1002", "https://other.example/cb"))
+        .await;
+    server
+        .register(asked("u", "order-1002", "https://other.example/cb"))
+        .await;
+    let webhook_id = one["webhook_id"].as_str().expect("an id").to_string();
+    for exact in ["order-1001", &webhook_id] {
+        let found = browser.get(&format!("/ui/search?q={exact}")).await.is(303);
+        assert_eq!(found.location(), "/ui/notifications/t/order-1001");
+    }
+    async fn check(browser: &mut Browser, query: &str, expected: &[&str]) {
+        let page = browser.get(&format!("/ui/search?{query}")).await.is(200);
+        for path in ["t/order-1001", "t/order-1002", "u/order-1002"] {
+            let is_shown = page.text.contains(&format!("\"/ui/notifications/{path}\""));
+            assert_eq!(
+                is_shown,
+                expected.contains(&path),
+                "{query}: {path}: {}",
+                page.text
+            );
+        }
+    }
+    let all = ["t/order-1001", "t/order-1002", "u/order-1002"];
+    check(&mut browser, "q=order-1002", &all[1..]).await;
+    check(&mut browser, "q=order-", &all).await;
+    check(&mut browser, "q=OTHER.example/cb", &all[1..]).await;
+    check(&mut browser, "q=shop.example", &all[..1]).await;
+    check(&mut browser, "q=nothing", &[]).await;
+    check(&mut browser, "q=notify", &[]).await;
+    check(&mut browser, "q=notify&by=url", &all[..1]).await;
+    check(&mut browser, "", &all).await;
+    check(&mut browser, "topic=u", &all[2..]).await;
+    check(&mut browser, "q=order-1&topic=t", &all[..2]).await;
+    check(&mut browser, "lane=https://other.example", &all[1..]).await;
+    check(&mut browser, "state=scheduled", &all).await;
+    check(&mut browser, "state=delivered", &[]).await;
+    check(&mut browser, "state=dead&cause=blocked", &[]).await;
+    check(&mut browser, "from=1h", &all).await;
+    check(&mut browser, "to=1h", &[]).await;
+    for wrong in [
+        "topic=a/b",
+        "state=lost",
+        "lane=x",
+        "cause=x",
+        "from=soon",
+        "to=soon",
+    ] {
+        let page = browser.get(&format!("/ui/search?{wrong}")).await.is(422);
+        assert!(
+            page.text.contains("class=\"problem\""),
+            "{wrong}: {}",
+            page.text
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_list_is_paged_by_links() {
+    let server = Server::start(Stores::Embedded).await;
+    let mut browser = Browser::of(&server);
+    for at in 0..60 {
+        server
+            .register(asked(
+                "t",
+                &format!("page-{at:02}"),
+                "https://shop.example/n",
+            ))
+            .await;
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut address = "/ui/search?q=page-".to_string();
+    for pages in 1.. {
+        let page = browser.get(&address).await.is(200);
+        for at in 0..60 {
+            if page
+                .text
+                .contains(&format!("\"/ui/notifications/t/page-{at:02}\""))
+            {
+                assert!(seen.insert(at), "{at} is there once");
+            }
+        }
+        let Some((before, _)) = page.text.split_once("\" rel=\"next\"") else {
+            assert_eq!(pages, 2);
+            break;
+        };
+        address = before
+            .rsplit("href=\"")
+            .next()
+            .expect("an address")
+            .replace("&#38;", "&");
+        assert!(address.contains("by=prefix"), "{address}");
+    }
+    assert_eq!(seen.len(), 60);
+    server.stop().await;
+}
