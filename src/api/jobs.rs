@@ -2,13 +2,13 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::body::{read_no_fields, read_optional_json};
+use crate::api::body::read_optional_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, given, optional, plain};
 use crate::api::job_view::{JobListView, JobView};
 use crate::api::problem::Problem;
 use crate::api::query::{JobPath, NoQuery, jobs_request};
-use crate::api::reason::{check_reason, reason_or_null};
+use crate::api::reason::{check_reason, reason_of, reason_or_null};
 use crate::api::schema::{Part, document, named_schema, or_null};
 use crate::api::view::json;
 use crate::domain::job::{HIGHEST_JOB_RATE, JobOrder};
@@ -93,10 +93,8 @@ async fn order(
     request: Request,
     order: JobOrder,
 ) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
-    let mut share = api.request_memory.share();
-    read_no_fields(&parts.headers, body, api.small_bounds(), &mut share).await?;
-    let job = api.service.order_job(&id, order, &actor).await;
+    let reason = reason_of(&api, request).await?;
+    let job = api.service.order_job(&id, order, &actor, &reason).await;
     Ok(json(
         StatusCode::OK,
         &JobView::of(&job.map_err(Problem::of_service)?),

@@ -60,6 +60,7 @@ pub mod progress;
 pub mod proxy_url;
 pub mod receiver_requests;
 pub mod redaction;
+pub mod responsibility;
 pub mod retry_after;
 pub mod role;
 pub mod signature;

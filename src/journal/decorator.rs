@@ -247,9 +247,10 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
         id: &JobId,
         order: JobOrder,
         actor: &Actor,
+        reason: &str,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
-        let calling = self.inner().order_job(id, order, actor, at_ms);
+        let calling = self.inner().order_job(id, order, actor, reason, at_ms);
         self.around(JournalCall::OrderJob, calling).await
     }
 
@@ -295,6 +296,17 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
     ) -> Result<(u64, Option<Cursor>), JournalError> {
         let calling = self.inner().job_matches(selection, cursor);
         self.around(JournalCall::JobMatches, calling).await
+    }
+
+    async fn job_changes(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        let calling = self.inner().job_changes(id, since_ms, cursor, limit);
+        self.around(JournalCall::JobChanges, calling).await
     }
 
     async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {

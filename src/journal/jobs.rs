@@ -41,13 +41,14 @@ pub trait JournalJobs: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<BulkJob>, JournalError>;
 
-    /// Changes the state of a job as a person asks, `actor`. `at_ms` is the time of the request, in milliseconds since
-    /// 1970.
+    /// Changes the state of a job as a person asks, `actor`, for a reason, which may be empty. `at_ms` is the time of the
+    /// request, in milliseconds since 1970.
     async fn order_job(
         &self,
         id: &JobId,
         order: JobOrder,
         actor: &Actor,
+        reason: &str,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError>;
 
@@ -86,6 +87,17 @@ pub trait JournalJobs: Send + Sync + 'static {
         selection: &JobSelection,
         cursor: Option<Cursor>,
     ) -> Result<(u64, Option<Cursor>), JournalError>;
+
+    /// The notifications that a job has changed, in the order in which it has, from `since_ms` on: at most `limit`, after
+    /// `cursor`. For a page, a limited number of changes by hand is looked at, so it may be short, or even empty, although
+    /// there are more; it has a cursor then.
+    async fn job_changes(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError>;
 
     /// How those have fared that a job has replayed: of the changes by hand from `since_ms` on, a limited number is looked
     /// at, the oldest first.
@@ -202,6 +214,17 @@ pub struct JobPage {
 }
 
 impl JobPage {
+    /// The place after which the changes from an instant on begin, or those after a cursor.
+    pub(super) fn first_after(since_ms: i64, cursor: Option<Cursor>) -> Cursor {
+        let beginning = Cursor {
+            at_ms: since_ms.saturating_sub(1),
+            row: i64::MAX,
+        };
+        cursor
+            .filter(|cursor| cursor.at_ms >= since_ms)
+            .unwrap_or(beginning)
+    }
+
     /// The page of these rows, of which at most `limit` were read. `scan_end` is the last row that may have been read;
     /// `None` if there were no more.
     pub(super) fn of(found: Vec<(Key, Cursor)>, limit: usize, scan_end: Option<Cursor>) -> Self {

@@ -45,6 +45,7 @@ pub enum JournalCall {
     StepJob,
     JobPage,
     JobMatches,
+    JobChanges,
     JobTrial,
     Changes,
     LaneChanges,

@@ -13,6 +13,8 @@ pub struct Filter {
     pub id: Option<String>,
     /// Only notifications whose ids begin with this text.
     pub id_prefix: Option<String>,
+    /// Only notifications whose ids contain this text.
+    pub id_contains: Option<String>,
     /// Only the notification with this webhook id. It is found if it was registered within an hour of the instant in
     /// the id, and at most 25,000 others between the two.
     pub webhook_id: Option<WebhookId>,
@@ -69,6 +71,7 @@ impl Filter {
             topic,
             id,
             id_prefix,
+            id_contains,
             webhook_id,
             url,
             state,
@@ -93,6 +96,9 @@ impl Filter {
             && id_prefix
                 .as_deref()
                 .is_none_or(|prefix| key.id().starts_with(prefix))
+            && id_contains
+                .as_deref()
+                .is_none_or(|part| key.id().contains(part))
             && webhook_id.is_none_or(|webhook_id| webhook_id == snapshot.webhook_id)
             && url.as_ref().is_none_or(passes_url)
             && state.is_none_or(|state| state == snapshot.state)

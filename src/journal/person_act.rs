@@ -62,7 +62,7 @@ impl PersonAct {
         Self::of(Act::ReadPayload, subject, actor, at_ms)
     }
 
-    fn for_reason(self, reason: &str) -> Self {
+    pub(super) fn for_reason(self, reason: &str) -> Self {
         let reason = reason.to_string();
         Self { reason, ..self }
     }

@@ -83,6 +83,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::RetakeJob
         | JournalCall::JobPage
         | JournalCall::JobMatches
+        | JournalCall::JobChanges
         | JournalCall::JobTrial
         | JournalCall::Changes
         | JournalCall::Note

@@ -5,7 +5,7 @@ use super::html::encoded;
 use super::language::Language;
 use super::rights::{Access, access_to};
 use super::texts::frame::FrameTexts;
-use super::texts::{api_keys, destinations, endpoints};
+use super::texts::{api_keys, bulk, destinations, endpoints};
 use super::visit::Visit;
 use crate::domain::role::Role;
 use http::Method;
@@ -17,6 +17,8 @@ type NavigationRow = (&'static str, fn(&FrameTexts) -> &'static str);
 const NAVIGATION: &[NavigationRow] = &[
     ("/ui/", |texts| texts.overview),
     ("/ui/search", |texts| texts.search),
+    ("/ui/dead-letters", |texts| texts.dead_letters),
+    ("/ui/jobs", |texts| texts.jobs),
     ("/ui/destinations", |texts| texts.destinations),
     ("/ui/endpoints", |texts| texts.endpoints),
     ("/ui/keys", |texts| texts.api_keys),
@@ -144,7 +146,12 @@ impl PageFrame {
         if let Some(text) = super::texts::notification::done(self.language, code) {
             self.notify(text);
         }
-        let others = [destinations::done, endpoints::done, api_keys::done];
+        let others = [
+            bulk::done,
+            destinations::done,
+            endpoints::done,
+            api_keys::done,
+        ];
         if let Some(text) = others.iter().find_map(|done| done(self.language, code)) {
             self.notify(text);
         }

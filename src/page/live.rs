@@ -10,9 +10,11 @@ use super::problem::PageProblem;
 use super::session::Session;
 use super::visit::Visit;
 use crate::domain::endpoint::EndpointName;
+use crate::domain::job::{BulkJob, JobId};
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::role::Permission;
+use crate::service::JobListRequest;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -35,6 +37,11 @@ const FRESH: Duration = Duration::from_millis(900);
 /// A comment is sent after so many looks without a change, so that proxies keep the stream open.
 const LOOKS_TO_HEARTBEAT: u32 = 15;
 
+/// Of how many notifications that a job has changed the version tells a change.
+const JOB_CHANGES: usize = 50;
+/// Of how many jobs the version of the list tells a change: the newest ones.
+const NEWEST_JOBS: usize = 50;
+
 /// What a page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LiveSubject {
@@ -46,6 +53,10 @@ pub enum LiveSubject {
     Lane(Lane),
     /// One endpoint.
     Endpoint(EndpointName),
+    /// One job.
+    Job(JobId),
+    /// The newest jobs.
+    Jobs,
 }
 
 impl LiveSubject {
@@ -56,6 +67,8 @@ impl LiveSubject {
             Self::Overview => "overview".to_string(),
             Self::Lane(lane) => format!("lane/{}", lane.as_str()),
             Self::Endpoint(name) => format!("endpoint/{name}"),
+            Self::Job(id) => format!("job/{id}"),
+            Self::Jobs => "jobs".to_string(),
         }
     }
 
@@ -64,7 +77,9 @@ impl LiveSubject {
             Some(("notification", key)) => Key::parse(key).ok().map(Self::Notification),
             Some(("lane", lane)) => Lane::parse(lane).ok().map(Self::Lane),
             Some(("endpoint", name)) => EndpointName::parse(name).ok().map(Self::Endpoint),
+            Some(("job", id)) => JobId::parse(id).ok().map(Self::Job),
             Some(_) => None,
+            None if text == "jobs" => Some(Self::Jobs),
             None => (text == "overview").then_some(Self::Overview),
         }
     }
@@ -74,7 +89,9 @@ impl LiveSubject {
         let caller = visit.caller.as_ref();
         match self {
             Self::Notification(key) => caller.is_some_and(|caller| caller.may_use(key.topic())),
-            Self::Overview | Self::Lane(_) | Self::Endpoint(_) => visit.may(Permission::Inspect),
+            Self::Overview | Self::Lane(_) | Self::Endpoint(_) | Self::Job(_) | Self::Jobs => {
+                visit.may(Permission::Inspect)
+            }
         }
     }
 
@@ -98,9 +115,36 @@ impl LiveSubject {
                 let endpoint = page.service.stored_endpoint(name).await.ok()?;
                 (endpoint.version, endpoint.changed_ms).hash(&mut hasher);
             }
+            Self::Job(id) => {
+                let job = page.service.job(id).await.ok()?;
+                hash_job(&job, &mut hasher);
+                if job.counts.done > 0 {
+                    // What has become of the first ones, which the page shows.
+                    let changes = page.service.job_changes(&job, None, JOB_CHANGES).await;
+                    for changed in changes.ok()?.items {
+                        let attempts = changed.progress.attempts;
+                        (changed.state_name(), attempts, changed.fence).hash(&mut hasher);
+                    }
+                }
+            }
+            Self::Jobs => {
+                let request = JobListRequest {
+                    limit: NEWEST_JOBS,
+                    ..JobListRequest::default()
+                };
+                let (jobs, _) = page.service.jobs(&request).await.ok()?;
+                jobs.iter().for_each(|job| hash_job(job, &mut hasher));
+            }
         }
         Some(hasher.finish())
     }
+}
+
+/// What changes of a job.
+fn hash_job(job: &BulkJob, hasher: &mut DefaultHasher) {
+    let counts = job.counts;
+    (job.id.as_str(), job.state).hash(hasher);
+    (counts.matched, counts.done, counts.skipped, counts.failed).hash(hasher);
 }
 
 /// The version that was read last, and when. Whoever reads it again holds the lock.
@@ -223,12 +267,15 @@ mod tests {
         let key = Key::new("t", "a/b").expect("a key");
         let lane = Lane::parse("https://shop.example:8443").expect("a lane");
         let endpoint = EndpointName::parse("shop").expect("a name");
-        let named = [
+        let job = LiveSubject::Job(JobId::parse("0a-1").expect("an id"));
+        for subject in [
             LiveSubject::Notification(key),
             LiveSubject::Lane(lane),
             LiveSubject::Endpoint(endpoint),
-        ];
-        for subject in named.into_iter().chain([LiveSubject::Overview]) {
+            LiveSubject::Overview,
+            job,
+            LiveSubject::Jobs,
+        ] {
             assert_eq!(LiveSubject::parse(&subject.to_text()), Some(subject));
         }
         for other in [
@@ -238,6 +285,8 @@ mod tests {
             "keys",
             "overview/x",
             "lane/x",
+            "job/",
+            "job/A",
         ] {
             assert_eq!(LiveSubject::parse(other), None, "{other}");
         }

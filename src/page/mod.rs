@@ -14,6 +14,7 @@ mod admission;
 mod api_keys;
 mod assets;
 mod audit_log;
+mod bulk;
 mod cookies;
 mod default_keys;
 mod destination;
@@ -23,8 +24,11 @@ mod endpoints;
 mod form;
 mod frame;
 mod html;
+mod jobs;
 mod language;
 mod language_choice;
+mod letters;
+mod listed;
 mod live;
 mod notification;
 mod overview;
@@ -163,6 +167,27 @@ pub fn router(service: Arc<Service>, longest_timeout: Duration, stop: Cancellati
         .route("/ui/keys", get(api_keys::show).post(api_keys::make))
         .route("/ui/keys/{name}/revoke", post(api_keys::revoke))
         .route("/ui/audit-log", get(audit_log::show))
+        .route("/ui/dead-letters", get(letters::show))
+        .route("/ui/dead-letters/plan", get(bulk::plan_replay))
+        .route("/ui/dead-letters/replay", post(bulk::start_replay))
+        .route("/ui/dead-letters/selected", post(letters::selected::plan))
+        .route(
+            "/ui/dead-letters/selected/replay",
+            post(letters::selected::replay),
+        )
+        .route(
+            "/ui/dead-letters/selected/discard",
+            post(letters::selected::discard),
+        )
+        .route(
+            "/ui/cancel",
+            get(bulk::plan_cancel).post(bulk::start_cancel),
+        )
+        .route("/ui/jobs", get(jobs::list))
+        .route("/ui/jobs/{id}", get(jobs::show))
+        .route("/ui/jobs/{id}/pause", post(jobs::orders::pause))
+        .route("/ui/jobs/{id}/resume", post(jobs::orders::resume))
+        .route("/ui/jobs/{id}/stop", post(jobs::orders::stop))
         .route("/ui/{*rest}", get(problem_page::unknown_page))
         .method_not_allowed_fallback(problem_page::unknown_method)
         .layer(from_fn_with_state(page.clone(), admission::admit))

@@ -63,6 +63,19 @@ pub const PAGE_RIGHTS: &[PageRight] = &[
     ("POST", "/ui/keys",                                    Needs(Operate)),
     ("POST", "/ui/keys/{name}/revoke",                      Needs(Operate)),
     ("GET",  "/ui/audit-log",                               Needs(Operate)),
+    ("GET",  "/ui/dead-letters",                            Needs(Read)),
+    ("GET",  "/ui/dead-letters/plan",                       Needs(Jobs)),
+    ("POST", "/ui/dead-letters/replay",                     Needs(Jobs)),
+    ("POST", "/ui/dead-letters/selected",                   Needs(Resend)),
+    ("POST", "/ui/dead-letters/selected/replay",            Needs(Resend)),
+    ("POST", "/ui/dead-letters/selected/discard",           Needs(Operate)),
+    ("GET",  "/ui/cancel",                                  Needs(Jobs)),
+    ("POST", "/ui/cancel",                                  Needs(Jobs)),
+    ("GET",  "/ui/jobs",                                    Needs(Inspect)),
+    ("GET",  "/ui/jobs/{id}",                               Needs(Inspect)),
+    ("POST", "/ui/jobs/{id}/pause",                         Needs(Jobs)),
+    ("POST", "/ui/jobs/{id}/resume",                        Needs(Jobs)),
+    ("POST", "/ui/jobs/{id}/stop",                          Needs(Jobs)),
 ];
 
 /// Who may send a request whose path has matched this route.

@@ -2,6 +2,7 @@
 
 use super::route::Route;
 use crate::api::health::{Liveness, NotReadyDocument, ReadyDocument, StoreView};
+use crate::api::problem::ProblemKind;
 use crate::api::schema::{any_object, reference, text};
 use crate::telemetry::metrics;
 use serde_json::json;
@@ -45,8 +46,14 @@ pub(super) fn routes() -> Vec<Route> {
             .parts::<StoreView>()
             .answered(503, not_ready, &[retry_after]),
         Route::new(Get, "/metrics", "getMetrics")
-            .says(SERVER, "Numbers for Prometheus", "")
-            .answered(200, numbers, &[]),
+            .says(
+                SERVER,
+                "Numbers for Prometheus",
+                "With `--metrics-key`, that key has to be sent as a bearer token. With `--metrics-listen`, another address \
+                 serves it.",
+            )
+            .answered(200, numbers, &[])
+            .problems(&[ProblemKind::Unauthorized]),
         Route::new(Get, "/openapi.json", "getDescription")
             .says(SERVER, "The description of this API", "In OpenAPI 3.1.")
             .answered(200, description, &[]),

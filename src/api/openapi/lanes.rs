@@ -11,7 +11,6 @@ use crate::api::problem::ProblemKind::{
 };
 use crate::api::query::{jobs_parameters, lanes_parameters};
 use crate::api::reason::ReasonDocument;
-use crate::api::schema::NoFields;
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::path::HttpMethod::{Get, Post};
@@ -25,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
     let order = |path, id, summary, description| {
         Route::new(Post, path, id)
             .says(JOBS, summary, description)
-            .optional_body::<NoFields>(examples::nothing())
+            .optional_body::<ReasonDocument>(examples::reason())
             .answer::<JobView<'_>>(200, "The job.", &[], job())
             .problems(&[MissingJob, JobEnded, NoJournal])
     };

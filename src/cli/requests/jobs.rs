@@ -7,6 +7,7 @@ use crate::cli::terminal::{Colours, now_ms};
 use crate::cli::{CommandFailure, block_on};
 use clap::{Args, Subcommand};
 use reqwest::Method;
+use serde_json::json;
 
 #[derive(Args)]
 pub struct JobsArguments {
@@ -34,11 +35,11 @@ enum JobCommand {
     /// Show one job
     Show(OneJobArguments),
     /// Pause a job: nothing more is done until it is resumed
-    Pause(OneJobArguments),
+    Pause(JobOrderArguments),
     /// Resume a job that is paused
-    Resume(OneJobArguments),
+    Resume(JobOrderArguments),
     /// Stop a job; what it has done stays
-    Stop(OneJobArguments),
+    Stop(JobOrderArguments),
 }
 
 #[derive(Args)]
@@ -47,6 +48,15 @@ struct OneJobArguments {
     id: String,
     #[command(flatten)]
     server: ServerArguments,
+}
+
+#[derive(Args)]
+struct JobOrderArguments {
+    #[command(flatten)]
+    one: OneJobArguments,
+    /// Why; kept in the audit log
+    #[arg(long)]
+    reason: Option<String>,
 }
 
 /// Sends the request for a list of jobs and prints the answer.
@@ -75,16 +85,17 @@ pub fn list(arguments: &JobsArguments) -> Result<(), CommandFailure> {
 pub fn run(arguments: &JobArguments) -> Result<(), CommandFailure> {
     let (one, order) = match &arguments.command {
         JobCommand::Show(one) => (one, None),
-        JobCommand::Pause(one) => (one, Some("pause")),
-        JobCommand::Resume(one) => (one, Some("resume")),
-        JobCommand::Stop(one) => (one, Some("stop")),
+        JobCommand::Pause(order) => (&order.one, Some(("pause", &order.reason))),
+        JobCommand::Resume(order) => (&order.one, Some(("resume", &order.reason))),
+        JobCommand::Stop(order) => (&order.one, Some(("stop", &order.reason))),
     };
     let client = Client::new(&one.server)?;
     let answer = match order {
         None => block_on(client.call(Method::GET, client.url(&["jobs", &one.id]), None))?,
-        Some(order) => {
+        Some((order, reason)) => {
             let url = client.url(&["jobs", &one.id, order]);
-            block_on(client.call(Method::POST, url, None))?
+            let body = reason.as_ref().map(|reason| json!({ "reason": reason }));
+            block_on(client.call(Method::POST, url, body.as_ref()))?
         }
     };
     print_job(answer, &one.server)

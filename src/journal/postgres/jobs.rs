@@ -5,6 +5,7 @@ use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::filtered_pages::{CountFiltered, FindFilteredPage, FindTrial};
+use super::job_changes::FindJobChanges;
 use super::job_leases::{DoStep, KeepJob, RetakeJob, TakeJob};
 use super::job_pages::{CountMatches, FindJobPage};
 use super::statements::storable;
@@ -58,12 +59,14 @@ impl JournalJobs for PostgresJournal {
         id: &JobId,
         order: JobOrder,
         actor: &Actor,
+        reason: &str,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
         let call = ObeyOrder {
             id,
             order,
             actor,
+            reason,
             at_ms,
             instance: &self.instance,
         };
@@ -148,6 +151,19 @@ impl JournalJobs for PostgresJournal {
             cursor,
         };
         self.connections.read(&call).await
+    }
+
+    async fn job_changes(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        let after = JobPage::first_after(since_ms, cursor);
+        self.connections
+            .read(&FindJobChanges { id, after, limit })
+            .await
     }
 
     async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
@@ -339,6 +355,7 @@ struct ObeyOrder<'call> {
     id: &'call JobId,
     order: JobOrder,
     actor: &'call Actor,
+    reason: &'call str,
     at_ms: i64,
     instance: &'call str,
 }
@@ -366,7 +383,8 @@ impl PostgresCall for ObeyOrder<'_> {
             return Ok(JobOrdered::Refused(Box::new(job)));
         };
         if state != job.state {
-            let act = PersonAct::of_job_order(&job, self.order, self.actor, self.at_ms);
+            let act = PersonAct::of_job_order(&job, self.order, self.actor, self.at_ms)
+                .for_reason(self.reason);
             audit_log::keep(&mut transaction, self.instance, &act).await?;
             job.state = state;
             job.ended_ms = state.has_ended().then_some(self.at_ms);

@@ -161,6 +161,7 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
             AND ($11::TEXT IS NULL OR (n.id >= $11 AND n.id <= $12))
             AND ($13::TEXT IS NULL OR strpos(lower(n.url), $13) > 0
                 OR (n.url = '' AND jsonb_exists((SELECT $14::TEXT::JSONB), n.lane)))
+            AND ($15::TEXT IS NULL OR strpos(n.id, $15) > 0)
          ORDER BY {order} LIMIT $9",
         columns = stored_columns!(),
     )
@@ -220,7 +221,7 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     }
 }
 
-/// Binds the fourteen values that a statement may use. The text of the statement consists of constants; values
+/// Binds the fifteen values that a statement may use. The text of the statement consists of constants; values
 /// from outside are only bound.
 fn query(
     sql: String,
@@ -245,4 +246,5 @@ fn query(
         .bind(last_id)
         .bind(url.map(|url| url.contains.to_ascii_lowercase()))
         .bind(url.map(lanes_text))
+        .bind(plan.filter.id_contains.clone())
 }

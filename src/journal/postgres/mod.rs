@@ -19,6 +19,7 @@ mod endpoints;
 mod error;
 mod examination;
 mod filtered_pages;
+mod job_changes;
 mod job_leases;
 mod job_pages;
 mod jobs;

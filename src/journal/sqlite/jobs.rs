@@ -4,6 +4,7 @@ use super::SqliteJournal;
 use super::audit_log;
 use super::error::SqliteFailure;
 use super::filtered_pages;
+use super::job_changes;
 use super::job_pages::{job_matches, job_page};
 use super::writes::change;
 use crate::domain::job::{
@@ -61,10 +62,12 @@ impl JournalJobs for SqliteJournal {
         id: &JobId,
         order: JobOrder,
         actor: &Actor,
+        reason: &str,
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let (ordered, act) = obey(transaction.connection(), id, order, (actor, at_ms)).await?;
+        let by = (actor, reason, at_ms);
+        let (ordered, act) = obey(transaction.connection(), id, order, by).await?;
         if let Some(act) = act {
             audit_log::keep(transaction.connection(), &self.instance, &act).await?;
         }
@@ -173,6 +176,17 @@ impl JournalJobs for SqliteJournal {
             JobSelection::Pending(selection) => (FilteredState::Pending, selection),
         };
         Ok(filtered_pages::matches(readers, state, selection, cursor).await?)
+    }
+
+    async fn job_changes(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        let after = JobPage::first_after(since_ms, cursor);
+        Ok(job_changes::page(&self.readers, id, after, limit).await?)
     }
 
     async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
@@ -304,7 +318,7 @@ async fn obey(
     connection: &mut SqliteConnection,
     id: &JobId,
     order: JobOrder,
-    (actor, at_ms): (&Actor, i64),
+    (actor, reason, at_ms): (&Actor, &str, i64),
 ) -> Result<(JobOrdered, Option<PersonAct>), SqliteFailure> {
     let Some(mut job) = find(connection, id).await? else {
         return Ok((JobOrdered::Missing, None));
@@ -314,7 +328,7 @@ async fn obey(
     };
     let mut act = None;
     if state != job.state {
-        act = Some(PersonAct::of_job_order(&job, order, actor, at_ms));
+        act = Some(PersonAct::of_job_order(&job, order, actor, at_ms).for_reason(reason));
         job.state = state;
         job.ended_ms = state.has_ended().then_some(at_ms);
         sqlx::query("UPDATE jobs SET state = ?, ended_ms = ?, leased_until_ms = 0 WHERE id = ?")

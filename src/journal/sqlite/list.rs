@@ -124,6 +124,9 @@ fn uncovered_conditions(filter: &Filter) -> String {
     if filter.ids().is_some() {
         conditions.push_str(" AND n.id >= ?9 AND n.id <= ?10");
     }
+    if filter.id_contains.is_some() {
+        conditions.push_str(" AND instr(n.id, ?13) > 0");
+    }
     if filter.url.is_some() {
         conditions.push_str(
             " AND (instr(lower(n.url), ?11) > 0
@@ -192,7 +195,7 @@ fn at_of(plan: &ListPlan<'_>) -> &'static str {
     }
 }
 
-/// Binds the twelve values that a statement may use. The text of the statement consists of constants; values
+/// Binds the thirteen values that a statement may use. The text of the statement consists of constants; values
 /// from outside are only bound.
 fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Statement {
     let (first_id, last_id) = plan.filter.ids().unzip();
@@ -210,6 +213,7 @@ fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Sta
         .bind(last_id)
         .bind(url.map(|url| url.contains.to_ascii_lowercase()))
         .bind(url.map(lanes_text))
+        .bind(plan.filter.id_contains.as_deref())
 }
 
 #[cfg(test)]

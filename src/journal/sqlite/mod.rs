@@ -14,6 +14,7 @@ mod endpoints;
 mod error;
 mod examination;
 mod filtered_pages;
+mod job_changes;
 mod job_pages;
 mod jobs;
 mod lanes;

@@ -145,7 +145,9 @@ fn answers_of<'a>(newest: &'a ListPage, visit: &Visit) -> Vec<NewestAnswer<'a>> 
     let items = newest.items.iter().enumerate();
     let answers = items.map(|(at, item)| {
         let read = newest.last_attempts.as_ref();
-        let last = read.and_then(|attempts| attempts.get(at)).and_then(Option::as_ref);
+        let last = read
+            .and_then(|attempts| attempts.get(at))
+            .and_then(Option::as_ref);
         NewestAnswer {
             href: notification::path_of(&item.key),
             id: item.key.id(),

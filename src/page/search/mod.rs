@@ -12,11 +12,13 @@ use super::frame::PageFrame;
 use super::html::{address, document};
 use super::notification::path_of;
 use super::problem::PageProblem;
+use super::texts::bulk::BulkTexts;
 use super::texts::search::SearchTexts;
 use super::visit::Visit;
 use crate::api::auth::topic_to_list;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::key::{Key, check_id};
+use crate::domain::role::Permission;
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Filter, UrlFilter};
 use crate::service::{Flights, ListPage, ListRequest, ServiceError};
@@ -136,6 +138,8 @@ struct SearchPage<'a> {
     /// The address of the search in URLs, if nothing was found and they were not looked at.
     in_urls: Option<String>,
     problem: &'static str,
+    /// The plan to cancel all that are listed, if they are pending ones and the visitor may.
+    cancel: Option<(String, &'static str)>,
 }
 
 /// An endpoint whose name contains what is looked for.
@@ -185,10 +189,32 @@ pub(super) async fn show(
         in_urls: (found.page.items.is_empty() && way == SearchedAs::Prefix)
             .then(|| filters.address(&[("by", SearchedAs::Url.name())])),
         problem,
+        cancel: cancellation(&visit, &filters, found.page.items.is_empty()),
         filters,
         frame,
     };
     document(status, &shown)
+}
+
+/// The plan to cancel all pending notifications that the filters let pass.
+fn cancellation(
+    visit: &Visit,
+    filters: &Filters,
+    is_empty: bool,
+) -> Option<(String, &'static str)> {
+    let is_of_pending = matches!(filters.state.as_str(), "scheduled" | "in_flight");
+    let is_shown = is_of_pending && filters.query.is_empty() && !is_empty;
+    let parts = [
+        ("topic", filters.topic.as_str()),
+        ("lane", &filters.lane),
+        ("from", &filters.from),
+        ("to", &filters.to),
+    ];
+    let plan = (
+        address("/ui/cancel", &parts),
+        BulkTexts::of(visit.language).cancel_all,
+    );
+    (is_shown && visit.may(Permission::Jobs)).then_some(plan)
 }
 
 #[derive(Default)]

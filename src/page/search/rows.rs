@@ -32,7 +32,9 @@ pub fn of(page: &ListPage, language: Language) -> Vec<ResultRow<'_>> {
     let items = page.items.iter().enumerate();
     let rows = items.map(|(at, item)| {
         let read = page.last_attempts.as_ref();
-        let last = read.and_then(|attempts| attempts.get(at)).and_then(Option::as_ref);
+        let last = read
+            .and_then(|attempts| attempts.get(at))
+            .and_then(Option::as_ref);
         let last_of = |attempt: &'_ Attempt| {
             (
                 outcomes.short(attempt.answer.outcome),

@@ -10,6 +10,8 @@ super::texts!(FrameTexts {
     endpoints: "Endpoints", "端点";
     api_keys: "API keys", "API Key";
     audit_log: "Audit log", "审计日志";
+    dead_letters: "Dead letters", "死信";
+    jobs: "Jobs", "任务";
     search_label: "Order id, webhook id, URL or endpoint", "订单号、Webhook ID、回调地址或端点";
     signed_in_as: "Signed in as", "当前登录：";
     sign_out: "Sign out", "退出登录";

@@ -6,11 +6,14 @@
 pub mod api_keys;
 pub mod attempts;
 pub mod audit_log;
+pub mod bulk;
 pub mod destinations;
 pub mod endpoint_fields;
 pub mod endpoints;
 pub mod frame;
 pub mod history;
+pub mod jobs;
+pub mod letters;
 pub mod notification;
 pub mod outcomes;
 pub mod overview;

@@ -6,6 +6,7 @@
 
 mod after_outage;
 mod bulk;
+mod changes;
 mod counting;
 mod filtered;
 mod keeping;
@@ -30,6 +31,7 @@ use crate::journal::{Actor, JobAdded, JobOrdered, Journal};
 pub use bulk::{BulkReply, BulkRequest};
 use counting::{Counted, count};
 use std::sync::Arc;
+pub use trial::TRIAL;
 use uuid::Uuid;
 
 /// How many of the notifications that match a dry run shows.
@@ -222,7 +224,7 @@ impl Service {
         Ok((jobs, next))
     }
 
-    /// Pauses, resumes or stops a job. After a pause or a stop has succeeded, the job changes nothing more. What it
+    /// Pauses, resumes or stops a job, for a reason, which may be empty. After a pause or a stop has succeeded, the job changes nothing more. What it
     /// has made due before is sent nevertheless.
     ///
     /// # Errors
@@ -233,12 +235,13 @@ impl Service {
         id: &JobId,
         order: JobOrder,
         actor: &Actor,
+        reason: &str,
     ) -> Result<BulkJob, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let at_ms = self.clock.now_ms();
-        match with_timeout(journal.order_job(id, order, actor, at_ms)).await? {
+        match with_timeout(journal.order_job(id, order, actor, reason, at_ms)).await? {
             JobOrdered::Done(job) => {
-                tracing::info!(job = %id, actor = actor.name(), order = %order, state = %job.state, "a job was given an order");
+                tracing::info!(job = %id, actor = actor.name(), order = %order, state = %job.state, reason, "a job was given an order");
                 self.job_wake.notify_one();
                 Ok(*job)
             }

@@ -12,7 +12,7 @@ use crate::service::timeouts::with_long_timeout;
 use std::time::Duration;
 
 /// How many notifications are replayed before their attempts are waited for.
-pub(super) const TRIAL: u64 = 20;
+pub const TRIAL: u64 = 20;
 /// For how long they are waited for, from the last replay. Then those count that have been attempted.
 const LONGEST_TRIAL_MS: i64 = 60_000;
 /// How often it is asked how they have fared.

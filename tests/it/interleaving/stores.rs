@@ -105,6 +105,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::LastAttempts
+        | JournalCall::JobChanges
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint

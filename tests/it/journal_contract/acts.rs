@@ -244,15 +244,21 @@ pub async fn a_job_and_each_order_to_it_are_one_act(store: &dyn Store) {
         JobOrder::Stop,
         JobOrder::Stop,
     ] {
-        let ordered = journal.order_job(&first.id, order, &anna(), START_MS).await;
+        let ordered = journal
+            .order_job(&first.id, order, &anna(), "ticket 5", START_MS)
+            .await;
         ordered.expect("answered");
     }
     let missing = journal
-        .order_job(&second.id, JobOrder::Stop, &anna(), START_MS)
+        .order_job(&second.id, JobOrder::Stop, &anna(), "", START_MS)
         .await;
     assert_eq!(missing.expect("answered"), JobOrdered::Missing);
     let expected = ["job.pause 1: ", "job.resume 1: ", "job.stop 1: "];
     assert_eq!(since(&*journal, 1).await, expected);
+    let reasons: Vec<String> = (entries(&*journal).await.iter().take(3))
+        .map(|entry| entry.reason.to_string())
+        .collect();
+    assert_eq!(reasons, ["ticket 5"; 3]);
 }
 
 fn endpoint_key(id: &str, signs_until_ms: Option<i64>) -> EndpointKey {

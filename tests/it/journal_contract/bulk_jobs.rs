@@ -118,13 +118,19 @@ pub async fn the_same_request_is_one_job_until_that_has_ended(store: &dyn Store)
         assert_eq!(added, JobAdded::Added);
     }
     let paused = journal
-        .order_job(&first.id, JobOrder::Pause, &Actor::named("anna"), NOW_MS)
+        .order_job(
+            &first.id,
+            JobOrder::Pause,
+            &Actor::named("anna"),
+            "",
+            NOW_MS,
+        )
         .await;
     paused.expect("paused");
     let added = journal.add_job(&again).await.expect("answered");
     assert!(matches!(added, JobAdded::Same(_)), "{added:?}");
     let stopped = journal
-        .order_job(&first.id, JobOrder::Stop, &Actor::named("anna"), NOW_MS)
+        .order_job(&first.id, JobOrder::Stop, &Actor::named("anna"), "", NOW_MS)
         .await;
     stopped.expect("stopped");
     let added = journal.add_job(&again).await.expect("answered");
@@ -383,6 +389,24 @@ pub async fn it_is_told_how_those_have_fared_that_a_job_has_replayed(store: &dyn
         last_ms: Some(NOW_MS + 3),
     };
     assert_eq!(trial().await, expected);
+    let changes = async |since_ms, cursor, limit| {
+        let page = journal.job_changes(&one, since_ms, cursor, limit).await;
+        let page = page.expect("read");
+        let ids: Vec<String> = (page.found.iter())
+            .map(|(key, _)| key.id().to_string())
+            .collect();
+        (ids, page.next)
+    };
+    let all = ["delivered", "failed", "refused", "waits"];
+    assert_eq!(
+        changes(NOW_MS, None, 5).await,
+        (all.map(String::from).to_vec(), None)
+    );
+    let (first, next) = changes(NOW_MS, None, 3).await;
+    assert_eq!(first, all[..3]);
+    let (last, next) = changes(NOW_MS, next, 3).await;
+    assert_eq!((last, next), (vec!["waits".to_string()], None));
+    assert_eq!(changes(NOW_MS + 3, None, 5).await.0, all[3..]);
 }
 
 pub async fn a_series_may_have_a_priority_of_its_own(store: &dyn Store) {

@@ -166,7 +166,7 @@ pub async fn a_lane_has_one_job_at_a_time_and_all_have_a_bound(store: &dyn Store
     assert_eq!(full.expect("answered"), JobAdded::Full);
     assert_eq!(obstacle(&second).await, Some(other));
     let stopped = journal
-        .order_job(&id(1), JobOrder::Stop, &anna(), NOW_MS)
+        .order_job(&id(1), JobOrder::Stop, &anna(), "", NOW_MS)
         .await;
     assert!(matches!(stopped, Ok(JobOrdered::Done(_))), "{stopped:?}");
     let added = journal.add_job(&second).await;
@@ -181,7 +181,7 @@ pub async fn an_order_changes_a_job_until_it_has_ended(store: &dyn Store) {
         .expect("kept");
     let order = async |order, at_ms| {
         journal
-            .order_job(&id(1), order, &anna(), at_ms)
+            .order_job(&id(1), order, &anna(), "", at_ms)
             .await
             .expect("done")
     };
@@ -205,7 +205,9 @@ pub async fn an_order_changes_a_job_until_it_has_ended(store: &dyn Store) {
         assert!(matches!(ordered, JobOrdered::Refused(_)), "{ordered:?}");
         assert_eq!(state(&ordered), (JobState::Stopped, Some(5)));
     }
-    let missing = journal.order_job(&id(7), JobOrder::Stop, &anna(), 5).await;
+    let missing = journal
+        .order_job(&id(7), JobOrder::Stop, &anna(), "", 5)
+        .await;
     assert_eq!(missing.expect("answered"), JobOrdered::Missing);
 }
 
@@ -230,7 +232,9 @@ pub async fn one_server_has_a_job_at_a_time(store: &dyn Store) {
     assert!(third.fence > second.fence, "{third:?}");
     let late = journal.step_job(&step(&second, vec![])).await;
     assert_eq!(late.expect("answered"), JobStepped::JobLost);
-    let paused = journal.order_job(&id(1), JobOrder::Pause, &anna(), 5).await;
+    let paused = journal
+        .order_job(&id(1), JobOrder::Pause, &anna(), "", 5)
+        .await;
     assert!(matches!(paused, Ok(JobOrdered::Done(_))), "{paused:?}");
     assert!(!keep(third.fence, LEASE_MS).await, "it is paused");
     let late = journal.step_job(&step(&third, vec![])).await;

@@ -133,7 +133,7 @@ async fn leave_a_job(journal: &dyn Journal) {
     let stepped = journal.step_job(&step).await.expect("kept");
     assert!(matches!(stepped, JobStepped::Kept(_)), "{stepped:?}");
     let paused = journal
-        .order_job(&job_id(), JobOrder::Pause, &anna(), LATER_MS)
+        .order_job(&job_id(), JobOrder::Pause, &anna(), "", LATER_MS)
         .await;
     paused.expect("paused");
 }
@@ -238,7 +238,7 @@ async fn check_job(journal: &dyn Journal, expected: &BulkJob) {
     assert_eq!(found.as_ref(), Some(expected));
     assert_eq!(journal.take_job(LEASE_MS).await.expect("asked"), None);
     let resumed = journal
-        .order_job(&job_id(), JobOrder::Resume, &anna(), LATER_MS)
+        .order_job(&job_id(), JobOrder::Resume, &anna(), "", LATER_MS)
         .await;
     resumed.expect("resumed");
     let taken = journal.take_job(LEASE_MS).await.expect("asked");

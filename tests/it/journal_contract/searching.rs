@@ -144,6 +144,23 @@ pub async fn an_id_is_found_in_every_topic(store: &dyn Store) {
     check(journal, &prefix("order-~"), &["c/order-~"]).await;
     check(journal, &prefix("Order"), &["c/Order-1"]).await;
     check(journal, &prefix("order-1000"), &[]).await;
+    let containing = |part: &str, filter: Filter| Filter {
+        id_contains: Some(part.to_string()),
+        ..filter
+    };
+    let with_part = [
+        "c/Order-1",
+        "Z/order-1",
+        "a/order-10",
+        "a/order-1",
+        "b/order-1",
+    ];
+    let any = Filter::default;
+    check(journal, &containing("rder-1", any()), &with_part).await;
+    check(journal, &containing("r-~", any()), &["c/order-~"]).await;
+    check(journal, &containing("%", any()), &[]).await;
+    let ten = containing("0", prefix("order-1"));
+    check(journal, &ten, &["a/order-10"]).await;
     let both = |topic: &str, filter: Filter| Filter {
         topic: Some(topic.to_string()),
         ..filter

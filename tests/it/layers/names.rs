@@ -50,7 +50,9 @@ fn declared_type(line: &str) -> Option<&str> {
         _ => return None,
     }
     let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    Some(&rest[..end.unwrap_or(rest.len())])
+    let name = &rest[..end.unwrap_or(rest.len())];
+    // Macros declare `struct $name`.
+    (!name.is_empty()).then_some(name)
 }
 
 #[test]
@@ -64,5 +66,6 @@ fn declarations_are_found() {
     check("type A<T> = B;\npub type C = D;", &["A", "C"]);
     check("impl A for B {\n    type Item = C;\n}", &[]);
     check("fn f() {\n    struct A;\n}", &["A"]);
+    check("pub struct $name {", &[]);
     check("// struct A;\n/// enum B\nlet struct_a = 1;", &[]);
 }

@@ -60,6 +60,21 @@ async fn ids_answers_reasons_and_bodies_are_text() {
         .submit(&path, &format!("{path}/payload"), &[("reason", HOSTILE)])
         .await;
     check(&unveiled.is(200).text, "the payload");
+    let letters = browser.get("/ui/dead-letters").await.is(200);
+    check(&letters.text, "the dead letters");
+    let plan = browser.get("/ui/dead-letters/plan").await.is(200);
+    check(&plan.text, "the plan");
+    let escaped: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    let pick = format!("t/{}", escaped.replace('+', "%20"));
+    let picked = [
+        ("pick-0", pick.as_str()),
+        ("reason", HOSTILE),
+        ("back", HOSTILE),
+    ];
+    let selected = browser
+        .submit(&path, "/ui/dead-letters/selected", &picked)
+        .await;
+    check(&selected.is(200).text, "the selected ones");
     let replayed = browser
         .submit(&path, &format!("{path}/replay"), &[("reason", HOSTILE)])
         .await;
@@ -82,6 +97,39 @@ async fn ids_answers_reasons_and_bodies_are_text() {
             assert!(!page.text.contains(part), "{parameter}: {}", page.text);
         }
     }
+    for parameter in [
+        "topic",
+        "lane",
+        "cause",
+        "from",
+        "to",
+        "id_contains",
+        "cursor",
+    ] {
+        for path in [
+            "/ui/dead-letters",
+            "/ui/dead-letters/plan",
+            "/ui/cancel",
+            "/ui/jobs",
+        ] {
+            let page = browser.get(&format!("{path}?{parameter}={query}")).await;
+            for part in ["<script>alert", "<img src=x"] {
+                assert!(
+                    !page.text.contains(part),
+                    "{path} {parameter}: {}",
+                    page.text
+                );
+            }
+        }
+    }
+    let job = [
+        ("has_filter", "yes"),
+        ("id_contains", "<script>alert(1)"),
+        ("reason", HOSTILE),
+    ];
+    let made = browser.submit(&path, "/ui/cancel", &job).await.is(303);
+    check(&browser.get(made.location()).await.is(200).text, "the job");
+    check(&browser.get("/ui/jobs").await.is(200).text, "the jobs");
     let list = browser.get("/ui/search").await.is(200);
     check(&list.text, "the list");
     let unknown = browser.get(&format!("/ui/{query}")).await.is(404);

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod audit_log;
+mod dead_letters;
 mod destinations;
 mod endpoints;
 mod foreign;

@@ -107,7 +107,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
     let (taking, anna) = (job("a", JobKind::LaneRetry), Actor::named("anna"));
     journal.add_job(&taking).await.expect("kept");
     (journal
-        .order_job(&taking.id, JobOrder::Pause, &anna, 1_000_000)
+        .order_job(&taking.id, JobOrder::Pause, &anna, "", 1_000_000)
         .await)
         .expect("paused");
     for _ in 0..2 {
@@ -124,7 +124,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         .expect("nothing failed");
     assert_eq!(counted(), 1, "another outage goes on");
     (journal
-        .order_job(&taking.id, JobOrder::Stop, &anna, 1_000_000)
+        .order_job(&taking.id, JobOrder::Stop, &anna, "", 1_000_000)
         .await)
         .expect("stopped");
     service

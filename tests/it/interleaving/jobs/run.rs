@@ -270,7 +270,7 @@ impl<'a> JobRun<'a> {
         course.order.push_str(order.as_str());
         course.order.push(' ');
         let (id, actor) = (&self.job.id, actor());
-        match self.judge.service.order_job(id, order, &actor).await {
+        match self.judge.service.order_job(id, order, &actor, "").await {
             Ok(job) => Some(job),
             Err(ServiceError::JobEnded(_)) => None,
             Err(error) => panic!("{order}: {error}"),
