@@ -1,11 +1,10 @@
 //! The audit log: who did what, when and why. The filters live in the address.
 
 use super::Page;
-use super::destination;
-use super::endpoint;
 use super::frame::PageFrame;
 use super::html::{address, document};
 use super::notification;
+use super::paths::{destination_path, endpoint_path};
 use super::problem::PageProblem;
 use super::texts::audit_log::AuditTexts;
 use super::times::{TimeTag, parse_time};
@@ -155,8 +154,8 @@ fn subject_href(entry: &AuditEntry) -> Option<String> {
             let key = Key::new(topic, id).ok()?;
             Some(notification::path_of(&key))
         }
-        "lane" => Some(destination::path_of(&Lane::parse(subject).ok()?)),
-        "endpoint" => Some(endpoint::path_of(&EndpointName::parse(subject).ok()?)),
+        "lane" => Some(destination_path(&Lane::parse(subject).ok()?)),
+        "endpoint" => Some(endpoint_path(&EndpointName::parse(subject).ok()?)),
         "job" => Some(format!("/ui/jobs/{}", JobId::parse(subject).ok()?)),
         "default_key" => Some("/ui/default-keys".to_string()),
         "api_key" => Some("/ui/keys".to_string()),

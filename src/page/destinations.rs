@@ -2,10 +2,10 @@
 
 use super::Page;
 use super::destination::facts::LaneFacts;
-use super::destination::path_of;
 use super::frame::PageFrame;
 use super::html::{address, document};
 use super::live::LiveSubject;
+use super::paths::destination_path;
 use super::problem::PageProblem;
 use super::texts::destinations::DestinationTexts;
 use super::visit::Visit;
@@ -53,7 +53,7 @@ pub(super) async fn show(
     let t = DestinationTexts::of(visit.language);
     let asked_lane = visit.parameter("lane").unwrap_or_default();
     if let Ok(lane) = Lane::parse(&asked_lane) {
-        return Ok(Redirect::to(&path_of(&lane)).into_response());
+        return Ok(Redirect::to(&destination_path(&lane)).into_response());
     }
     let asked_state = visit.parameter("state").unwrap_or_default();
     let state = LaneState::from_name(&asked_state);

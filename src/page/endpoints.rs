@@ -1,9 +1,9 @@
 //! The list of the endpoints, in the order of their names.
 
 use super::Page;
-use super::endpoint::path_of;
 use super::frame::PageFrame;
 use super::html::{address, document};
+use super::paths::endpoint_path;
 use super::problem::PageProblem;
 use super::texts::endpoint_fields::EndpointFieldTexts;
 use super::texts::endpoints::EndpointTexts;
@@ -50,7 +50,7 @@ impl<'a> EndpointListRow<'a> {
     fn of(endpoint: &'a Endpoint) -> Self {
         let limits = endpoint.settings.limits;
         Self {
-            href: path_of(&endpoint.name),
+            href: endpoint_path(&endpoint.name),
             name: endpoint.name.as_str(),
             url: endpoint.settings.url.as_str(),
             concurrency: limits.concurrency,

@@ -32,6 +32,7 @@ mod listed;
 mod live;
 mod notification;
 mod overview;
+mod paths;
 mod problem;
 mod problem_page;
 pub mod rights;

@@ -4,8 +4,9 @@
 
 use super::Page;
 use super::frame::PageFrame;
-use super::html::{address, document};
+use super::html::document;
 use super::live::LiveSubject;
+use super::paths::destination_path;
 use super::problem::PageProblem;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::overview::OverviewTexts;
@@ -189,7 +190,7 @@ fn tiles(reading: &OverviewReading, t: &'static OverviewTexts) -> Vec<CountTile>
             counts.in_flight,
             "/ui/search?state=in_flight",
         ),
-        tile("dead", t.dead, counts.dead, "/ui/search?state=dead"),
+        tile("dead", t.dead, counts.dead, "/ui/dead-letters"),
         tile(
             "delivered",
             t.delivered,
@@ -215,7 +216,7 @@ impl<'a> TroubledRow<'a> {
         let since_ms = hold.map(|hold| hold.since_ms).or(status.failing_since_ms);
         Self {
             lane: status.lane.as_str(),
-            href: address("/ui/search", &[("lane", status.lane.as_str())]),
+            href: destination_path(&status.lane),
             state: status.state().as_str(),
             state_in_words: t.lane_state(status.state()),
             waiting: status.waiting.saturating_add(status.in_flight),

@@ -1,6 +1,6 @@
 //! What can be done with a destination by hand: hold it, release it, send now what is pending.
 
-use super::{answer, lane_of, path_of};
+use super::{answer, lane_of};
 use crate::api::reason::check_reason;
 use crate::domain::job::{DEFAULT_JOB_RATE, HIGHEST_JOB_RATE};
 use crate::domain::lane::Lane;
@@ -8,6 +8,7 @@ use crate::domain::lane_settings::CallRate;
 use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::html::address;
+use crate::page::paths::destination_path;
 use crate::page::problem::PageProblem;
 use crate::page::rights::{Access, access_to};
 use crate::page::texts::destinations::DestinationTexts;
@@ -189,7 +190,7 @@ async fn make(
     let is_plan = !form.text("plan").is_empty();
     match perform(page, act, request, is_plan).await {
         Ok(LaneActEnd::Done(code, job)) => {
-            let done = address(&path_of(lane), &[("done", code), ("job", &job)]);
+            let done = address(&destination_path(lane), &[("done", code), ("job", &job)]);
             Ok(Redirect::to(&done).into_response())
         }
         Ok(LaneActEnd::Planned(preview)) => {

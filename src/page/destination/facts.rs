@@ -1,9 +1,9 @@
 //! What is shown of a destination, in the list and on its page.
 
-use super::path_of;
 use crate::domain::lane_settings::{CallRate, LaneHold};
 use crate::page::html::encoded;
 use crate::page::language::Language;
+use crate::page::paths::destination_path;
 use crate::page::texts::destinations::DestinationTexts;
 use crate::page::texts::outcomes::OutcomeTexts;
 use crate::page::times::TimeTag;
@@ -52,7 +52,7 @@ impl<'a> LaneFacts<'a> {
             (name.to_string(), href)
         });
         Self {
-            href: path_of(&status.lane),
+            href: destination_path(&status.lane),
             lane: status.lane.as_str(),
             endpoint,
             state: state.as_str(),

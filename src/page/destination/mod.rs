@@ -5,7 +5,7 @@ pub(super) mod facts;
 
 use super::Page;
 use super::frame::PageFrame;
-use super::html::{address, document, encoded};
+use super::html::{address, document};
 use super::live::LiveSubject;
 use super::notification;
 use super::problem::PageProblem;
@@ -29,12 +29,6 @@ use std::sync::Arc;
 
 /// How many of its newest notifications are shown.
 const MOST_ANSWERS: usize = 10;
-
-/// The address of a destination's page.
-#[must_use]
-pub fn path_of(lane: &Lane) -> String {
-    format!("/ui/destinations/{}", encoded(lane.as_str()))
-}
 
 #[derive(Template)]
 #[template(path = "destination.html")]

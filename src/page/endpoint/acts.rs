@@ -1,8 +1,9 @@
 //! What can be done with an endpoint: a test call, adding and removing its keys, removing it.
 
-use super::{BesideEndpoint, answer, name_of, path_of};
+use super::{BesideEndpoint, answer, name_of};
 use crate::page::Page;
 use crate::page::form::FormFields;
+use crate::page::paths::endpoint_path;
 use crate::page::problem::PageProblem;
 use crate::page::signing_keys::{RotateForm, key_to_add, made, refused};
 use crate::page::texts::endpoints::EndpointTexts;
@@ -98,7 +99,7 @@ pub async fn add_key(
     let actor = visit.actor()?;
     match page.service.add_signing_key(&name, asked, &actor).await {
         Ok(added) => {
-            let path = path_of(&name);
+            let path = endpoint_path(&name);
             let code = match added.is_new {
                 true => "signing-key-added",
                 false => "signing-key-known",
@@ -135,7 +136,7 @@ pub async fn remove_key(
     let actor = visit.actor()?;
     match page.service.remove_signing_key(&name, &id, &actor).await {
         Ok(()) => {
-            let done = format!("{}?done=signing-key-removed", path_of(&name));
+            let done = format!("{}?done=signing-key-removed", endpoint_path(&name));
             Ok(Redirect::to(&done).into_response())
         }
         Err(error) => {

@@ -4,7 +4,7 @@
 //! saved, and the form is shown again with what was typed.
 
 use super::form::{BadJson, FIELDS, FieldKind, SettingTexts};
-use super::{name_of, path_of};
+use super::name_of;
 use crate::api::endpoint_document;
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::problem::Problem;
@@ -16,6 +16,7 @@ use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::frame::PageFrame;
 use crate::page::html::document;
+use crate::page::paths::endpoint_path;
 use crate::page::problem::PageProblem;
 use crate::page::texts::endpoint_fields::EndpointFieldTexts;
 use crate::page::texts::endpoints::EndpointTexts;
@@ -160,7 +161,7 @@ pub async fn make(
     };
     match set {
         Ok(_) => {
-            let done = format!("{}?done=endpoint-made", path_of(&name));
+            let done = format!("{}?done=endpoint-made", endpoint_path(&name));
             Ok(Redirect::to(&done).into_response())
         }
         Err(error) => refuse(&visit, None, error.into(), state),
@@ -209,7 +210,7 @@ pub async fn change(
     let changed = page.service.change_endpoint(&name, visit.actor()?, change);
     match changed.await {
         Ok(_) => {
-            let done = format!("{}?done=endpoint-saved", path_of(&name));
+            let done = format!("{}?done=endpoint-saved", endpoint_path(&name));
             Ok(Redirect::to(&done).into_response())
         }
         Err(not_saved) => refuse(&visit, Some(&name), not_saved, state),
@@ -257,7 +258,7 @@ fn form(
     state: EditState,
 ) -> Result<Response, PageProblem> {
     let t = EndpointTexts::of(visit.language);
-    let own = name.map(path_of);
+    let own = name.map(endpoint_path);
     let title = if name.is_some() { t.edit_title } else { t.new };
     let (of_fields, others): (Vec<_>, Vec<_>) = (state.errors.into_iter())
         .map(|error| (field_of(&error.location), error))

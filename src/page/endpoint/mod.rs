@@ -5,11 +5,11 @@ pub(super) mod edit;
 mod form;
 
 use super::Page;
-use super::destination;
 use super::frame::PageFrame;
-use super::html::{address, document, encoded};
+use super::html::{address, document};
 use super::live::LiveSubject;
 use super::notification::attempts::AttemptCard;
+use super::paths::{destination_path, endpoint_path};
 use super::problem::PageProblem;
 use super::signing_keys::{RotateForm, SigningKeyRow};
 use super::texts::attempts::AttemptTexts;
@@ -31,12 +31,6 @@ use axum::response::Response;
 use form::SettingTexts;
 use http::StatusCode;
 use std::sync::Arc;
-
-/// The address of an endpoint's page.
-#[must_use]
-pub fn path_of(name: &EndpointName) -> String {
-    format!("/ui/endpoints/{}", encoded(name.as_str()))
-}
 
 #[derive(Template)]
 #[template(path = "endpoint.html")]
@@ -155,7 +149,7 @@ async fn answer(
     let certificate = identity.map(|identity| &identity.certificate);
     let names = settings.headers.pairs().iter();
     let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-    let path = path_of(name);
+    let path = endpoint_path(name);
     let keys_path = format!("{path}/keys");
     let tested = beside.tested.as_ref();
     let shown = EndpointPageDocument {
@@ -175,7 +169,7 @@ async fn answer(
             .map(Certificates::first_expires_ms)
             .map(|expires| expires.map(TimeTag)),
         metadata: settings.metadata.as_deref(),
-        see_destination: destination::path_of(&lane),
+        see_destination: destination_path(&lane),
         see_pending: search("scheduled"),
         see_dead: search("dead"),
         keys: rows_of(page, visit, &endpoint, &keys_path),

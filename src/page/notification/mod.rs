@@ -9,8 +9,9 @@ mod steps;
 
 use super::Page;
 use super::frame::PageFrame;
-use super::html::{document, encoded};
+use super::html::{address, document, encoded};
 use super::live::LiveSubject;
+use super::paths::destination_path;
 use super::problem::PageProblem;
 use super::texts::attempts::AttemptTexts;
 use super::texts::notification::NotificationTexts;
@@ -20,6 +21,7 @@ use super::times::TimeTag;
 use super::visit::Visit;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
+use crate::domain::role::Permission;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Payload, PayloadContent};
 use crate::service::{Flights, SentPayload};
@@ -63,7 +65,7 @@ struct NotificationDocument<'a> {
     is_unsure: bool,
     url: &'a str,
     lane: &'a str,
-    lane_search: String,
+    destination_page: String,
     priority: &'static str,
     order: Option<String>,
     ladder: String,
@@ -168,7 +170,10 @@ async fn answer(
         is_unsure: flights == Flights::Unknown && is_open,
         url: (snapshot.destination.as_ref()).map_or("", Destination::as_str),
         lane: snapshot.lane.as_str(),
-        lane_search: super::html::address("/ui/search", &[("lane", snapshot.lane.as_str())]),
+        destination_page: match visit.may(Permission::Inspect) {
+            true => destination_path(&snapshot.lane),
+            false => address("/ui/search", &[("lane", snapshot.lane.as_str())]),
+        },
         priority: snapshot.priority.as_str(),
         order: order_of(&snapshot),
         ladder: snapshot.ladder.to_text(),

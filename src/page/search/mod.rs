@@ -11,6 +11,7 @@ use super::Page;
 use super::frame::PageFrame;
 use super::html::{address, document};
 use super::notification::path_of;
+use super::paths::endpoint_path;
 use super::problem::PageProblem;
 use super::texts::bulk::BulkTexts;
 use super::texts::search::SearchTexts;
@@ -339,7 +340,7 @@ fn endpoints(page: &Page, text: &str) -> Vec<EndpointHit> {
     let hits = |name: &EndpointName| name.as_str().to_ascii_lowercase().contains(&text);
     let found = page.service.endpoint_names(hits, MOST_ENDPOINTS_SHOWN);
     let found = found.into_iter().map(|name| EndpointHit {
-        href: address("/ui/search", &[("lane", &format!("endpoint:{name}"))]),
+        href: endpoint_path(&name),
         name: name.to_string(),
     });
     found.collect()
