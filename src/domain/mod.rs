@@ -25,6 +25,7 @@ pub mod act;
 pub mod api_key;
 pub mod attempt;
 pub mod body;
+pub mod call_durations;
 pub mod call_trace;
 pub mod caller;
 pub mod certificates;

@@ -8,6 +8,7 @@
 //! call. If no call ends, each other worker tries when it has waited for [`POLL_INTERVAL`].
 
 use super::{Health, Store, StoreWatch, lock};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,6 +26,9 @@ pub(super) struct Turns {
     /// Has one permit, while no worker has the turn.
     free: Arc<Semaphore>,
     given: Mutex<Given>,
+    /// Whether a turn may be given now. Every call that ends looks at it, and a lock that all calls take costs more than
+    /// the rest of watching them. A call that sees an old value leaves the turn to the next call, or to its worker.
+    is_given: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -47,12 +51,17 @@ impl Turns {
         Self {
             free: Arc::new(Semaphore::new(1)),
             given: Mutex::default(),
+            is_given: AtomicBool::new(false),
         }
     }
 
     /// Notes that a call has ended that began at `begun`. Ends the turn if it was given before.
     pub(super) fn call_ended(&self, begun: Instant) {
-        lock(&self.given).turn.take_if(|turn| turn.since <= begun);
+        if self.is_given.load(Ordering::Acquire) {
+            let mut given = lock(&self.given);
+            given.turn.take_if(|turn| turn.since <= begun);
+            self.note(&given);
+        }
     }
 
     /// Gives a turn, and returns its number.
@@ -63,6 +72,7 @@ impl Turns {
             since: Instant::now(),
             _permit: permit,
         });
+        self.note(&given);
         given.count
     }
 
@@ -72,6 +82,12 @@ impl Turns {
         if given.count == number {
             given.turn = None;
         }
+        self.note(&given);
+    }
+
+    /// Notes whether a turn is given, under the lock.
+    fn note(&self, given: &Given) {
+        self.is_given.store(given.turn.is_some(), Ordering::Release);
     }
 }
 

@@ -42,9 +42,9 @@ pub use cause::words_of;
 pub use report::{HealthReport, StoreReport, StoreState, names};
 pub use work::{CallResult, Store, Work};
 
+use crate::domain::call_durations::CallDurations;
 use backoff::Turns;
 use log::write;
-use prometheus_client::metrics::histogram::Histogram;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,10 +53,6 @@ use tokio::sync::{Notify, watch};
 
 /// Time limit of a check. A check that takes longer has failed.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Upper bounds of the histograms of durations, in seconds.
-const DURATIONS_S: [f64; 10] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0,
-];
 /// For how long after a check no other check of the same store is made.
 const CHECK_SHARED_FOR: Duration = Duration::from_millis(100);
 
@@ -79,8 +75,6 @@ struct StoreWatch {
     troubled: Notify,
     /// When the last check ended. Locked during a check.
     checked: tokio::sync::Mutex<Option<Instant>>,
-    /// How long calls took, in seconds, by the kind of work.
-    durations: [Histogram; Work::ALL.len()],
 }
 
 /// What is expected of a running dispatcher.
@@ -211,15 +205,16 @@ impl Health {
             .map_or(0, |watch| watch.store_health().failed_ever())
     }
 
-    /// How long the calls to a store took since the start, in seconds, by the kind of work. A call that its caller gave up
+    /// How long the calls to a store took since the start, by the kind of work. A call that its caller gave up
     /// counts with the time until then. Empty if there is no such store.
     #[must_use]
-    pub fn call_durations(&self, store: Store) -> Vec<(&'static str, Histogram)> {
-        let works = Work::ALL.iter().map(|work| work.as_str());
-        match self.watch(store) {
-            Some(watch) => works.zip(watch.durations.iter().cloned()).collect(),
-            None => Vec::new(),
-        }
+    pub fn call_durations(&self, store: Store) -> Vec<(&'static str, CallDurations)> {
+        let Some(watch) = self.watch(store) else {
+            return Vec::new();
+        };
+        let store_health = watch.store_health();
+        let durations = |work: &Work| (work.as_str(), store_health.durations(*work).clone());
+        Work::ALL.iter().map(durations).collect()
     }
 
     /// Whether calls to the store fail, or an outage of it is not over yet.
@@ -281,7 +276,6 @@ impl StoreWatch {
             turns: Turns::new(),
             troubled: Notify::new(),
             checked: tokio::sync::Mutex::default(),
-            durations: std::array::from_fn(|_| Histogram::new(DURATIONS_S)),
         }
     }
 
@@ -306,7 +300,6 @@ impl WatchedCall<'_> {
             });
         if let Some(watch) = self.health.watch(self.store) {
             watch.turns.call_ended(begun);
-            watch.durations[work as usize].observe(begun.elapsed().as_secs_f64());
         }
     }
 }

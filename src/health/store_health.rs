@@ -16,6 +16,7 @@
 
 use super::event::HealthEvent;
 use super::{CallResult, StoreReport, StoreState, Work};
+use crate::domain::call_durations::CallDurations;
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,8 @@ struct WorkTally {
     moved: Option<Instant>,
     /// When a call was last answered.
     answered: Option<Instant>,
-    failing: Option<Failing>,
+    failing: Option<Box<Failing>>,
+    durations: CallDurations,
 }
 
 /// A kind of work that fails.
@@ -137,6 +139,7 @@ impl StoreHealth {
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
         tally.moved = Some(now);
+        (tally.durations).observe(micros(now.saturating_duration_since(begun)));
         let mut change = HealthChange::default();
         let (rebuilding, cause) = match ended {
             CallResult::Answered => {
@@ -153,7 +156,9 @@ impl StoreHealth {
             CallResult::Rebuilding(cause) => (true, cause),
         };
         change.failing = tally.failing.is_none();
-        let failing = tally.failing.get_or_insert_with(|| Failing::from(begun));
+        let failing = tally
+            .failing
+            .get_or_insert_with(|| Box::new(Failing::from(begun)));
         failing.last = Some(now);
         failing.calls += 1;
         failing.rebuilding = rebuilding;
@@ -175,6 +180,7 @@ impl StoreHealth {
         }
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
+        tally.durations.observe(micros(lasted));
         HealthChange::default()
     }
 
@@ -210,7 +216,7 @@ impl StoreHealth {
         };
         change.failing = !self.is_failing();
         let accepting = &mut self.works[Work::Accept as usize].failing;
-        accepting.get_or_insert_with(|| Failing::from(begun));
+        accepting.get_or_insert_with(|| Box::new(Failing::from(begun)));
         for failing in self.works.iter_mut().filter_map(|it| it.failing.as_mut()) {
             failing.seen_by_check = true;
             if failing.calls == 0 {
@@ -284,6 +290,11 @@ impl StoreHealth {
     /// When a call of this kind was last answered.
     pub(super) fn answered(&self, work: Work) -> Option<Instant> {
         self.works[work as usize].answered
+    }
+
+    /// How long the calls of this kind took since the start.
+    pub(super) fn durations(&self, work: Work) -> &CallDurations {
+        &self.works[work as usize].durations
     }
 
     /// How many calls have failed since the start.
@@ -375,6 +386,10 @@ impl Failing {
 /// Whether `limit` has passed since `since`. True if `since` is `None`: the event never happened.
 fn has_passed(limit: Duration, since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now.saturating_duration_since(since) >= limit)
+}
+
+fn micros(lasted: Duration) -> u64 {
+    u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A duration for people to read: to a tenth of a second if it is shorter than 3 s, else to the second.

@@ -276,6 +276,7 @@ fn seconds(ms: i64) -> f64 {
 mod tests {
     use super::*;
     use crate::domain::attempt::Answer;
+    use crate::domain::call_durations::CallDurations;
     use crate::domain::call_trace::CallTrace;
     use crate::domain::deferral::Deferral;
     use crate::telemetry::store_readings::{
@@ -310,9 +311,9 @@ mod tests {
         }
     }
 
-    fn durations() -> Histogram {
-        let durations = Histogram::new([0.001, 0.01]);
-        durations.observe(0.005);
+    fn durations() -> CallDurations {
+        let mut durations = CallDurations::default();
+        durations.observe(5_000);
         durations
     }
 

@@ -1,11 +1,11 @@
 //! The metrics that are read from the stores at each request for the metrics, as gauges and counters.
 
+use crate::domain::call_durations::CallDurations;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Unit;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +98,7 @@ pub struct HealthReading {
     /// How many calls of this process to the store have failed.
     pub failed_calls: u64,
     /// How long the calls of this process took, by the kind of work.
-    pub durations: Vec<(&'static str, Histogram)>,
+    pub durations: Vec<(&'static str, CallDurations)>,
 }
 
 /// Adds the last readings to the text of the metrics. Clones share the readings.
@@ -258,9 +258,11 @@ fn encode_health(samples: &mut Samples<'_>, health: &[HealthReading]) -> fmt::Re
         MetricType::Histogram,
     )?;
     for reading in health {
-        for (work, histogram) in &reading.durations {
+        for (work, took) in &reading.durations {
             let labels = [("store", reading.store), ("work", work)];
-            histogram.encode(durations.encode_family(&labels)?)?;
+            let (sum_s, count, buckets_s) = (took.sum_s(), took.count(), took.buckets_s());
+            let mut sample = durations.encode_family(&labels)?;
+            sample.encode_histogram::<NoLabelSet>(sum_s, count, &buckets_s, None)?;
         }
     }
     Ok(())

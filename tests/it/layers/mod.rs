@@ -31,7 +31,7 @@ const ROOMS: &[Room] = &[
     Room("domain", "", ""),
     Room("clock", "", "tokio std::time"),
     Room("batch", "", "tokio std::time"),
-    Room("health", "domain", "prometheus_client tokio tracing std::time"),
+    Room("health", "domain", "tokio tracing std::time"),
     Room("tls_roots", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "prometheus_client tracing std::env std::fs std::time"),
