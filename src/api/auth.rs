@@ -16,9 +16,7 @@ use crate::domain::role::Role;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Actor;
 use axum::RequestExt as _;
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, header};
@@ -34,15 +32,14 @@ const LONGEST_ACTOR: usize = 64;
 const DEFAULT_ACTOR: &str = "api";
 
 /// Checks a request before it is executed: its API key, and whether the role and the topics of the key permit it. A change
-/// is refused if a web page of another site made a browser send it.
-pub async fn admit(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    match check(&api, &mut request).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
-    }
+/// is refused if a web page of another site made a browser send it. The handlers find the caller in the request then.
+///
+/// # Errors
+/// The problem to answer with.
+pub async fn admit(api: &Api, request: &mut Request) -> Result<(), Problem> {
+    let caller = check(api, request).await?;
+    request.extensions_mut().insert(caller);
+    Ok(())
 }
 
 async fn check(api: &Api, request: &mut Request) -> Result<Arc<Caller>, Problem> {

@@ -5,7 +5,7 @@
 //! permit is not given to another request too early. If a request panics, its client still gets an answer.
 
 use crate::api::problem::Problem;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -23,33 +23,29 @@ impl ConcurrencyLimit {
             permits.min(Semaphore::MAX_PERMITS),
         )))
     }
-}
 
-/// Runs a request if there is a permit. Otherwise answers 503.
-pub async fn pass(
-    State(concurrency_limit): State<ConcurrencyLimit>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let Ok(permit) = concurrency_limit.0.try_acquire_owned() else {
-        return Problem::busy().into_response();
-    };
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let executed = tokio::spawn(async move {
-        let response = next.run(request).await;
-        drop(permit);
-        response
-    });
-    match executed.await {
-        Ok(response) => response,
-        Err(error) => {
-            tracing::error!(
-                %method,
-                path = uri.path(),
-                %error,
-                "a request panicked, which is a bug; the caller gets an error 500"
-            );
-            Problem::internal().into_response()
+    /// Runs a request if there is a permit. Otherwise answers 503.
+    pub async fn run(&self, request: Request, next: Next) -> Response {
+        let Ok(permit) = self.0.clone().try_acquire_owned() else {
+            return Problem::busy().into_response();
+        };
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let executed = tokio::spawn(async move {
+            let response = next.run(request).await;
+            drop(permit);
+            response
+        });
+        match executed.await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(
+                    %method,
+                    path = uri.path(),
+                    %error,
+                    "a request panicked, which is a bug; the caller gets an error 500"
+                );
+                Problem::internal().into_response()
+            }
         }
     }
 }

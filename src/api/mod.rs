@@ -9,6 +9,7 @@
 //! items of a page, the errors in an answer.
 
 pub mod ack_rule;
+mod admission;
 mod api_keys;
 pub mod attempt_view;
 mod audit_log;
@@ -157,6 +158,7 @@ impl fmt::Debug for ApiSettings {
 pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
+    concurrency_limit: ConcurrencyLimit,
     batches: Semaphore,
     payloads: Semaphore,
     request_memory: RequestMemory,
@@ -218,7 +220,6 @@ impl Api {
 
 /// Makes the router with all routes. The handlers call `service`.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
-    let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
     let request_memory = RequestMemory::new(settings.request_memory_bytes, settings.longest_wait);
     let metrics = match &settings.metrics {
         MetricsRoute::Here(key) => metrics::metrics_router(service.clone(), key.as_ref()),
@@ -226,6 +227,7 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     };
     let api = Arc::new(Api {
         service,
+        concurrency_limit: ConcurrencyLimit::of(settings.most_requests),
         settings,
         batches: Semaphore::new(MOST_BATCHES),
         payloads: Semaphore::new(MOST_PAYLOADS),
@@ -302,13 +304,7 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             get(default_keys::show).delete(default_keys::remove),
         )
         .method_not_allowed_fallback(notifications::unknown_method)
-        .route_layer(from_fn_with_state(
-            concurrency_limit,
-            concurrency_limit::pass,
-        ))
-        // The caller is checked first, so a request without a right takes no permit.
-        .route_layer(from_fn_with_state(api.clone(), auth::admit))
-        .route_layer(from_fn_with_state(api.clone(), request_metrics::count));
+        .route_layer(from_fn_with_state(api.clone(), admission::pass));
     // These routes need no key: probes have none, and the description of the API tells nothing secret. They have no limit of requests either: while a
     // store is away, all permits may be taken, and probes must still be answered. Probes that arrive at the
     // same time share one check of the stores.

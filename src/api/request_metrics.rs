@@ -2,26 +2,36 @@
 //!
 //! Only routes of the table of rights have a name in the metrics: nothing that a caller can choose becomes a label.
 
-use super::Api;
 use super::rights::route_of;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use std::sync::Arc;
+use crate::telemetry::metrics::Metrics;
+use axum::extract::{MatchedPath, Request};
+use http::StatusCode;
 use std::time::Instant;
 
 /// What requests are counted under that match a path but no method of it.
 const OTHER: (&str, &str) = ("other", "other");
 
-/// Passes a request on, and counts it when its answer begins.
-pub async fn count(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let path = request.extensions().get::<MatchedPath>();
-    let path = path.map_or("", MatchedPath::as_str);
-    let (method, path) = route_of(request.method(), path).unwrap_or(OTHER);
-    let response = next.run(request).await;
-    let status = response.status().as_u16();
-    let metrics = api.service.metrics();
-    metrics.request(method, path, status, begun.elapsed());
-    response
+/// A request that has begun.
+#[derive(Debug)]
+pub(super) struct RequestCount {
+    begun: Instant,
+    route: (&'static str, &'static str),
+}
+
+impl RequestCount {
+    /// Notes that a request begins.
+    pub(super) fn begin(request: &Request) -> Self {
+        let path = request.extensions().get::<MatchedPath>();
+        let path = path.map_or("", MatchedPath::as_str);
+        Self {
+            begun: Instant::now(),
+            route: route_of(request.method(), path).unwrap_or(OTHER),
+        }
+    }
+
+    /// Counts the request when its answer begins.
+    pub(super) fn end(self, metrics: &Metrics, status: StatusCode) {
+        let (method, path) = self.route;
+        metrics.request(method, path, status.as_u16(), self.begun.elapsed());
+    }
 }
