@@ -29,8 +29,9 @@ use tokio_util::task::TaskTracker;
 const POLL: Duration = Duration::from_secs(1);
 /// How long the next claim waits at most if attempts for lanes that are not known to answer began too often.
 const PACE: Duration = Duration::from_millis(5);
-/// How long the next claim waits at most for a part of the permits if one took all that busy lanes may have. Without that
-/// wait a claim follows every few calls that end, and costs more of Redis than the leases that it gives.
+/// How long the next claim waits at most for a part of the permits if one took all that busy lanes may have, or for a part of
+/// the attempts in flight if one filled most lanes that it served. Without that wait a claim follows every few calls that
+/// end, and costs more than the leases that it gives.
 const GATHER: Duration = Duration::from_millis(2);
 /// First wait after a failed claim. Short, so that work continues soon after the store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -172,10 +173,10 @@ impl Dispatcher {
         self.health.expect_claims(Some(longest_work));
         while let Some(quota) = drain.run_until_cancelled(self.quota()).await {
             match self.claim(quota, drain).await {
-                Ok(more) => {
+                Ok((more, filled)) => {
                     back_off = BACK_OFF;
                     let waiting = async {
-                        let given_back = self.permits.gather(GATHER).await;
+                        let given_back = self.permits.gather(filled, GATHER).await;
                         if !given_back || more == More::WhenDue {
                             self.until_due(more).await;
                         }
@@ -219,13 +220,13 @@ impl Dispatcher {
     }
 
     /// Claims once within the quota, and starts a worker for each lease. Returns when the next claim
-    /// may bring more. The claim is not cancelled as soon as `drain` is, because its reply may bring leases that
+    /// may bring more, and whether most leases were for lanes that are full now. The claim is not cancelled as soon as `drain` is, because its reply may bring leases that
     /// need a worker. During a stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
     async fn claim(
         &self,
         quota: ClaimQuota,
         drain: &CancellationToken,
-    ) -> Result<More, ScheduleError> {
+    ) -> Result<(More, bool), ScheduleError> {
         let wake = self.schedule.wake();
         wake.reset();
         let claimed = tokio::select! {
@@ -234,13 +235,16 @@ impl Dispatcher {
             () = async {
                 drain.cancelled().await;
                 tokio::time::sleep(LAST_CLAIM).await;
-            } => return Ok(More::WhenDue),
+            } => return Ok((More::WhenDue, false)),
         };
         let stopping = drain.is_cancelled();
         let mut rest = quota;
+        let given = claimed.leases.len();
+        let mut to_full_lanes = 0;
         self.working.claimed(self.clock.now_ms());
         for mut lease in claimed.leases {
             rest.take(lease.class, 1);
+            to_full_lanes += usize::from(lease.is_of_full_lane());
             lease.deferral = self
                 .working
                 .deferral(&lease, self.schedule.limits().lease_ms);
@@ -260,11 +264,12 @@ impl Dispatcher {
         if let Some(next_due_ms) = claimed.next_due_ms {
             wake.bring_forward(next_due_ms);
         }
-        Ok(match claimed.is_limited {
+        let more = match claimed.is_limited {
             false => More::WhenDue,
             true if self.permits.is_too_fast(rest) => More::AfterPace,
             true => More::AfterRelease,
-        })
+        };
+        Ok((more, to_full_lanes * 2 > given))
     }
 
     /// Waits until a claim may bring something.

@@ -25,6 +25,9 @@ const MOST_AT_ONCE: usize = 8;
 /// A claim that follows one which took all that was left waits for this part of all permits, the total divided by
 /// this. So a server with few permits does not wait.
 const WORTH_A_CLAIM: usize = 64;
+/// A claim that follows one which filled its lanes waits until this part of the attempts in flight has ended, their number
+/// divided by this. So a server with few attempts in flight does not wait.
+const WORTH_OF_FULL_LANES: usize = 16;
 
 /// The permits of one server.
 #[derive(Debug)]
@@ -123,17 +126,26 @@ impl Permits {
         self.released.notified().await;
     }
 
-    /// If lanes that have calls in flight already get nothing now, because their part is held, waits for so many free permits
-    /// that a claim is worth its cost, for `longest` at most. The result is whether permits were given back meanwhile: this
-    /// wait has used up what [`Permits::released`] would tell of them.
-    pub(super) async fn gather(&self, longest: Duration) -> bool {
+    /// Waits, for `longest` at most, until a claim is worth its cost, in two cases. If lanes that have calls in flight already
+    /// get nothing now, because their part is held: for so many free permits. If the last claim has filled its lanes
+    /// (`filled`), so that they get nothing until some of their attempts have ended: for so many of all attempts to end.
+    /// The result is whether permits were given back meanwhile: this wait has used up what [`Permits::released`] would tell
+    /// of them.
+    pub(super) async fn gather(&self, filled: bool, longest: Duration) -> bool {
         let before = self.quota();
-        if before.for_visit(LaneClass::Busy) > 0 {
+        let worth = if before.for_visit(LaneClass::Busy) == 0 {
+            let worth = (self.total / WORTH_A_CLAIM).max(1);
+            (self.total / 4 + worth).saturating_sub(before.total)
+        } else if filled {
+            (self.total - before.total) / WORTH_OF_FULL_LANES
+        } else {
+            0
+        };
+        if worth == 0 {
             return false;
         }
-        let worth = (self.total / WORTH_A_CLAIM).max(1);
         let enough = async {
-            while self.quota().shared() < worth {
+            while self.quota().total < before.total + worth {
                 self.released().await;
             }
         };
@@ -236,18 +248,39 @@ mod tests {
         const LONGEST: Duration = Duration::from_millis(2);
         let permits = Permits::new(256);
         let mut held: Vec<Permit> = (0..192).map(|_| permits.take(Busy)).collect();
-        assert!(!permits.gather(LONGEST).await, "none was given back");
-        let (given_back, ()) = tokio::join!(permits.gather(LONGEST), async {
+        assert!(!permits.gather(false, LONGEST).await, "none was given back");
+        let (given_back, ()) = tokio::join!(permits.gather(false, LONGEST), async {
             held.truncate(190);
         });
         assert!(given_back, "fewer are enough when the time is over");
-        assert!(!permits.gather(LONGEST).await, "some are free");
+        assert!(!permits.gather(false, LONGEST).await, "some are free");
         held.extend((0..2).map(|_| permits.take(Busy)));
         let began = tokio::time::Instant::now();
-        let (given_back, ()) = tokio::join!(permits.gather(LONGEST), async {
+        let (given_back, ()) = tokio::join!(permits.gather(false, LONGEST), async {
             held.truncate(188);
         });
         assert!(given_back && began.elapsed().is_zero());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_after_lanes_were_filled_waits_for_a_part_of_the_attempts() {
+        const LONGEST: Duration = Duration::from_millis(2);
+        let permits = Permits::new(256);
+        let mut held: Vec<Permit> = (0..15).map(|_| permits.take(Busy)).collect();
+        let began = tokio::time::Instant::now();
+        assert!(!permits.gather(true, LONGEST).await);
+        assert!(began.elapsed().is_zero(), "so few are not waited for");
+        held.extend((15..48).map(|_| permits.take(Busy)));
+        assert!(!permits.gather(false, LONGEST).await);
+        assert!(began.elapsed().is_zero(), "no lane was filled");
+        let (given_back, ()) = tokio::join!(permits.gather(true, LONGEST), async {
+            held.truncate(45);
+        });
+        assert!(given_back && began.elapsed().is_zero(), "3 of 48");
+        let (given_back, ()) = tokio::join!(permits.gather(true, LONGEST), async {
+            held.truncate(44);
+        });
+        assert!(given_back && began.elapsed() >= LONGEST, "1 of 45");
     }
 
     #[tokio::test]

@@ -61,6 +61,12 @@ impl Lease {
         self.lane.as_deref().copied().unwrap_or_default()
     }
 
+    /// Whether its lane was full after the claim that gave this lease.
+    #[must_use]
+    pub fn is_of_full_lane(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.is_full)
+    }
+
     /// The same lease with this report.
     #[must_use]
     pub fn with_report(self, report: Option<LaneReport>) -> Self {

@@ -275,6 +275,11 @@ local function first_due(lane)
   return due, score
 end
 
+-- Whether an entry of the usual priority of which no attempt was requested by hand is due in a lane.
+local function has_due(lane)
+  return call_on_lane('ZRANGEBYSCORE', LANE .. lane, 0, NOW_TEXT, 'LIMIT', 0, 1)[1] ~= nil
+end
+
 -- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds;
 -- or nil.
 local placed_us

@@ -196,7 +196,10 @@ for n, lane in ipairs(lanes) do
   local ended = call_on_lane('ZREM', LEASED .. lane, unpack(keys))
   local lease_count = call('ZCARD', LEASED .. lane)
   if not keeps_turn(health, lease_count, settlements) then
-    plan_turn(lane, floor_after(ended, lease_count, limit), 'settled', nil, health, lease_count)
+    local floor = floor_after(ended, lease_count, limit)
+    -- Most lanes that were full have more that is due. To ask for that alone costs a third of asking when the first is due.
+    local due = floor == NOW_US and has_due(lane) and NOW or nil
+    plan_turn(lane, floor, 'settled', nil, health, lease_count, nil, due)
   end
 end
 write_turns()
