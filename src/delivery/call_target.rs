@@ -11,6 +11,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::notification::Notification;
 use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::signers::Signers;
+use crate::domain::trace_context::TraceContext;
 use std::sync::{Arc, LazyLock};
 
 /// The rule of an endpoint that chooses none.
@@ -31,6 +32,8 @@ pub struct CallTarget<'call> {
     pub tls: Option<&'call TlsProfile>,
     /// Which part of the look-ups its host name may take.
     pub share: LookupShare,
+    /// The trace that the call belongs to. That of the registration, unless the attempt has a span of its own.
+    pub trace: Option<&'call TraceContext>,
 }
 
 impl<'call> CallTarget<'call> {
@@ -57,6 +60,7 @@ impl<'call> CallTarget<'call> {
             signers,
             tls,
             share: LookupShare::Proven,
+            trace: notification.headers.trace(),
         })
     }
 

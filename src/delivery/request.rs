@@ -4,6 +4,7 @@ use super::call_target::CallTarget;
 use crate::clock::Clock;
 use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
+use crate::domain::trace_context::TraceContext;
 use crate::domain::url_parts::UrlParts;
 use bytes::Bytes;
 use http::header::{
@@ -18,6 +19,8 @@ const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const RINGBACK_TOPIC: HeaderName = HeaderName::from_static("ringback-topic");
 const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What may differ between the requests of one notification: the number of the attempt, the time that is signed, which is
 /// read when a request is made, and the target.
@@ -99,7 +102,7 @@ impl RequestMaker {
         let signature = target.signers.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
-        headers.reserve(9 + own.len() + of_endpoint.len());
+        headers.reserve(11 + own.len() + of_endpoint.len());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         // The notification's own headers replace those of its endpoint.
         for (name, value) in of_endpoint.iter().chain(own) {
@@ -107,6 +110,9 @@ impl RequestMaker {
                 HeaderName::from_bytes(name.as_bytes())?,
                 HeaderValue::from_str(value)?,
             );
+        }
+        if let Some(trace) = target.trace {
+            put_trace(headers, trace)?;
         }
         headers.insert(
             CONTENT_TYPE,
@@ -133,6 +139,19 @@ impl RequestMaker {
         headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
         Ok(())
     }
+}
+
+/// Puts a trace context in, unless the headers have one that was given with the registration or by the endpoint: that is sent
+/// as it was given.
+fn put_trace(headers: &mut HeaderMap, trace: &TraceContext) -> Result<(), http::Error> {
+    if headers.contains_key(TRACEPARENT) {
+        return Ok(());
+    }
+    headers.insert(TRACEPARENT, HeaderValue::try_from(trace.traceparent())?);
+    if let Some(state) = trace.state().filter(|_| !headers.contains_key(TRACESTATE)) {
+        headers.insert(TRACESTATE, HeaderValue::from_str(state.as_str())?);
+    }
+    Ok(())
 }
 
 /// The names of the headers with the webhook id, the time and the signature.

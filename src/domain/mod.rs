@@ -71,6 +71,7 @@ pub mod snapshot;
 pub mod state;
 pub mod timestamp;
 pub mod timetable;
+pub mod trace_context;
 pub mod url_parts;
 pub mod verifying_key;
 pub mod webhook_id;

@@ -14,13 +14,17 @@ use std::collections::BTreeMap;
 /// The stored text of a notification without headers of the caller. Nearly all notifications have this text.
 pub(super) const NO_HEADERS: &str = "[]";
 
-/// The headers that the caller gave with the registration, as a text to store.
+/// The headers that the caller gave with the registration, and its trace context, as a text to store.
 pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
-    let pairs = notification.headers.pairs();
-    if pairs.is_empty() {
+    let own = notification.headers.pairs();
+    let trace = notification.headers.stored_trace();
+    if own.is_empty() && trace.is_empty() {
         return NO_HEADERS.into();
     }
-    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
+    let trace = trace.iter().map(|(name, value)| (*name, value));
+    let own = own.iter().map(|(name, value)| (name.as_str(), value));
+    let pairs: Vec<(&str, &String)> = trace.chain(own).collect();
+    let text = serde_json::to_string(&pairs).expect("invariant: pairs of strings serialise");
     text.into()
 }
 

@@ -65,7 +65,8 @@ const ORDERED: u8 = 32;
 const HIGH: u8 = 64;
 const LOW: u8 = 128;
 
-/// The fields that never change. Fields may only be added at the end, with a new format version.
+/// The fields that never change. Fields may only be added at the end, with a new format version. The headers contain the
+/// trace context too (`domain::headers`), as a server of an earlier version can read and send it.
 #[derive(Serialize, Deserialize)]
 struct Fixed<'a> {
     webhook_id: [u8; 16],
@@ -102,13 +103,15 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;
     let ladder = notification.ladder.to_text();
     let ack = AckRule::to_stored(notification.ack.as_ref(), &notification.lane);
+    let trace = notification.headers.stored_trace();
+    let trace = trace.iter().map(|(name, value)| (*name, value.as_str()));
+    let headers = notification.headers.pairs().iter();
+    let headers = headers.map(|(name, value)| (name.as_str(), value.as_str()));
     let fixed = Fixed {
         webhook_id: notification.webhook_id.to_bytes(),
         url: Destination::to_stored(notification.destination.as_ref()),
         content_type: &notification.content_type,
-        headers: (notification.headers.pairs().iter())
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect(),
+        headers: trace.chain(headers).collect(),
         ladder: &ladder,
         ack: &ack,
         registered_ms: notification.registered_ms,

@@ -1,5 +1,7 @@
 use super::*;
 use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::trace_context::TraceContext;
+use crate::domain::trace_context::state::TraceState;
 
 fn entry() -> Entry {
     let mut headers = Headers::default();
@@ -19,6 +21,19 @@ fn entry() -> Entry {
     let (notification, progress) =
         registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123, None);
     Entry::scheduled(Arc::new(notification), progress)
+}
+
+/// An entry with a trace context.
+fn traced(state: Option<&str>) -> Entry {
+    let parent = format!("00-{}-{}-01", "ab".repeat(16), "cd".repeat(8));
+    let trace = TraceContext::parse(&parent).expect("right");
+    let trace = trace.with_state(state.and_then(|state| TraceState::parse([state])));
+    let mut notification = (*entry().notification).clone();
+    notification.headers = notification.headers.with_trace(Some(trace));
+    Entry {
+        notification: Arc::new(notification),
+        ..entry()
+    }
 }
 
 #[test]
@@ -58,6 +73,7 @@ fn an_entry_survives_the_round_trip() {
         awaited_proxy: true,
         ..entry()
     });
+    variants.extend([None, Some("a=1")].map(traced));
     let mut of_endpoint = (*entry().notification).clone();
     of_endpoint.lane = Lane::from_name("endpoint:shop-1");
     (of_endpoint.destination, of_endpoint.ack) = (None, None);
@@ -134,4 +150,27 @@ fn damaged_envelopes_are_errors_and_never_panics() {
         "{error}"
     );
     assert!(decode("no key", &Bytes::from(whole)).is_err());
+}
+
+/// It sends headers as it reads them, and one that comes later replaces an earlier one of the same name.
+#[test]
+fn a_server_of_the_version_before_reads_a_trace_as_headers() {
+    let bytes = encode(&traced(Some("a=1")), true);
+    assert_eq!(bytes[0], VERSION);
+    let lane_len = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
+    let fixed = postcard::from_bytes::<Fixed<'_>>(&bytes[HEADER_BYTES + 2 + lane_len..]);
+    let headers = fixed.expect("readable").headers.into_iter();
+    let headers: Vec<(http::HeaderName, &str)> = headers
+        .map(|(name, value)| (name.parse().expect("a name"), value))
+        .collect();
+    let parent = format!("00-{}-{}-01", "ab".repeat(16), "cd".repeat(8));
+    let expected = [
+        ("traceparent", parent.as_str()),
+        ("tracestate", "a=1"),
+        ("x-request-id", "42"),
+    ];
+    assert_eq!(
+        headers,
+        expected.map(|(name, value)| (name.parse().expect("a name"), value))
+    );
 }
