@@ -25,7 +25,7 @@
 //! | [`api`] | the HTTP API for services and support staff |
 //! | [`page`] | the page under `/ui/` |
 //! | [`cli`] | the commands |
-//! | [`telemetry`] | the log and the metrics |
+//! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
 //! | [`tls_profile`] | the TLS configuration of an endpoint with own authorities or a client certificate |
 //! | [`app`] | starts and stops the parts of a server, in order |

@@ -6,8 +6,8 @@ use super::secret::SECRET_FILE;
 use super::secret_files::{SecretFiles, one_of};
 use super::values::{self, ApiKey, RedisUrl};
 use super::{
-    DRAIN_MARGIN, JOURNAL_FILE, JournalConfig, MasterKeyConfig, ServeConfig, SettingsReview,
-    StoresConfig,
+    DRAIN_MARGIN, JOURNAL_FILE, JournalConfig, MasterKeyConfig, OtlpHeaders, ServeConfig,
+    SettingsReview, StoresConfig,
 };
 use super::{master_key, secret};
 use crate::domain::master_key::MasterKey;
@@ -93,6 +93,10 @@ impl Draft {
         let proxy = &mut self.config.delivery.proxy;
         let (names, file) = (("proxy", "proxy-url-file"), files.proxy.as_deref());
         *proxy = one_of(names, proxy.take(), file, ProxyUrl::parse)?;
+        let headers = &mut self.config.traces.headers;
+        let names = ("otlp-headers", "otlp-headers-file");
+        let file = files.otlp_headers.as_deref();
+        *headers = one_of(names, headers.take(), file, OtlpHeaders::parse)?;
         Ok(())
     }
 

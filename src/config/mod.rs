@@ -9,11 +9,13 @@ mod draft;
 mod error;
 mod log_filter;
 mod master_key;
+mod otlp;
 mod secret;
 mod secret_files;
 mod setting;
 pub mod settings;
 mod sources;
+mod trace_settings;
 mod values;
 
 pub use error::{ConfigError, SettingOrigin};
@@ -22,6 +24,7 @@ pub use master_key::{
     MASTER_KEY_FILE, NEW_MASTER_KEY_FILE, adopt_new_master_key, read_master_key,
     read_new_master_key, read_or_make_master_key, read_or_make_master_key_at,
 };
+pub use otlp::{OtlpEndpoint, OtlpHeaders, TraceConfig};
 pub use secret::{SECRET_FILE, is_exposed, read_secret};
 pub use secret_files::read_secret_text;
 pub use sources::{Flags, unknown_variables};
@@ -70,6 +73,8 @@ pub struct ServeConfig {
     pub secret_files: Vec<PathBuf>,
     /// The log.
     pub log: LogConfig,
+    /// The traces.
+    pub traces: TraceConfig,
     /// The directory for the files of this server.
     pub data_dir: PathBuf,
 }
@@ -246,6 +251,7 @@ impl ServeConfig {
                 format: LogFormat::Text,
                 filter: LogFilter::default(),
             },
+            traces: TraceConfig::default(),
             data_dir: data_dir.to_path_buf(),
         }
     }

@@ -23,6 +23,7 @@ pub(super) struct SecretFiles {
     pub(super) redis: Option<PathBuf>,
     pub(super) journal: Option<PathBuf>,
     pub(super) proxy: Option<PathBuf>,
+    pub(super) otlp_headers: Option<PathBuf>,
 }
 
 impl SecretFiles {
@@ -35,9 +36,11 @@ impl SecretFiles {
             redis,
             journal,
             proxy,
+            otlp_headers,
         } = self;
-        let all = [signing_secret, api_key, metrics_key, redis, journal, proxy];
-        all.into_iter().flatten()
+        let keys = [signing_secret, api_key, metrics_key, otlp_headers];
+        let urls = [redis, journal, proxy];
+        keys.into_iter().chain(urls).flatten()
     }
 }
 

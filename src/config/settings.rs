@@ -8,6 +8,7 @@
 pub use super::setting::{Arity, Setting};
 
 use super::setting::in_file;
+use super::trace_settings;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;
@@ -395,6 +396,10 @@ pub static ALL: &[Setting] = &[
             put(&mut draft.config.log.format, format)
         },
     },
+    trace_settings::ENDPOINT,
+    trace_settings::HEADERS,
+    trace_settings::HEADERS_FILE,
+    trace_settings::SAMPLE_RATIO,
 ];
 
 /// Stores a checked value, or returns its error.

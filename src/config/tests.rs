@@ -90,6 +90,7 @@ fn both_sides_of_every_bound() {
     };
     check("concurrency", ["1", "10000"], ["0", "10001"]);
     check("lane-concurrency", ["1", "10000"], ["0", "10001"]);
+    check("trace-sample-ratio", ["0", "1"], ["-0.001", "1.001"]);
     check("partitions", ["1", "64"], ["0", "65"]);
     check("timeout", ["100ms", "5m"], ["99ms", "5m1ms"]);
     check("drain-timeout", ["0s", "10m"], ["-1s", "10m1ms"]);
@@ -113,6 +114,7 @@ fn no_secret_is_shown() {
         ("journal", "postgres://user:hunter2@127.0.0.1/ringback"),
         ("api-key", "hunter2-hunter2"),
         ("proxy", "http://ann:hunter2@127.0.0.1:3128"),
+        ("otlp-headers", "authorization=Bearer%20hunter2"),
     ])
     .expect("valid");
     let shown = format!("{config:?}");

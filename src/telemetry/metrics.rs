@@ -8,6 +8,7 @@
 //! requested, at most once a second: [`store_readings`](super::store_readings).
 
 use super::process::{ProcessCollector, ProcessReading};
+use super::span_counters::SpanCounters;
 use super::store_readings::{StoreCollector, StoreReadings};
 use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::deferral::DeferralReason;
@@ -66,6 +67,7 @@ pub struct Metrics {
     requests: Family<AnswerLabels, Counter>,
     request_durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
     job_notifications: Family<Labels, Counter>,
+    spans: SpanCounters,
     stores: StoreCollector,
     process: ProcessCollector,
 }
@@ -164,6 +166,7 @@ impl Metrics {
             "Notifications that the jobs of this process have seen, by what was done with them",
             job_notifications.clone(),
         );
+        let spans = SpanCounters::register(&mut registry);
         registry.register_collector(Box::new(stores.clone()));
         let mut unprefixed = Registry::default();
         unprefixed.register_collector(Box::new(process.clone()));
@@ -179,9 +182,16 @@ impl Metrics {
             requests,
             request_durations,
             job_notifications,
+            spans,
             stores,
             process,
         })
+    }
+
+    /// The counters of the spans.
+    #[must_use]
+    pub fn spans(&self) -> &SpanCounters {
+        &self.spans
     }
 
     /// Sets how many leases this process works on at most.

@@ -1,15 +1,17 @@
-//! Sets up the log. The metrics are in [`metrics`], [`store_readings`] and [`process`].
+//! Sets up the log. The metrics are in [`metrics`], [`store_readings`] and [`process`], the traces in [`traces`].
 //!
 //! Log lines go to standard error, so that standard output has only the output of a command. The message
 //! of a line can be understood without its fields; the fields are for queries. Secrets, signatures and
 //! bodies are never logged.
 //!
 //! The same thing has the same field name in all modules: `notification` (as `topic/id`), `webhook_id`,
-//! `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `error`.
+//! `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `trace_id`, `error`.
 
 pub mod metrics;
 pub mod process;
+pub mod span_counters;
 pub mod store_readings;
+pub mod traces;
 
 use crate::config::{LogConfig, LogFormat};
 use anyhow::Context as _;

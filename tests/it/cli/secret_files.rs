@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 /// The settings that may be in a file, with the name of that setting, a right value, and a wrong one.
-const IN_FILES: [(&str, &str, &str, &str); 6] = [
+const IN_FILES: [(&str, &str, &str, &str); 7] = [
     (
         "signing-secret",
         "signing-secret-file",
@@ -36,6 +36,7 @@ const IN_FILES: [(&str, &str, &str, &str); 6] = [
         "http://h:3128",
         "ftp://u:hunter2@h",
     ),
+    ("otlp-headers", "otlp-headers-file", "a=1", "host=hunter2"),
 ];
 
 #[test]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 struct Room(&'static str, &'static str, &'static str);
 
 /// What not everybody may name: crates, and the time, chance and surroundings of the process.
-const RESTRICTED: &str = "axum clap getrandom hyper prometheus_client redis reqwest sqlx tokio tokio_util \
+const RESTRICTED: &str = "axum clap getrandom hyper opentelemetry_proto prometheus_client prost redis reqwest sqlx tokio tokio_util \
     tracing std::env std::fs std::net std::process std::thread std::time Uuid::new_v7 Uuid::now_v7";
 
 /// What makes a lease, and what proves one to the journal. Schedules alone name it, when they give one:
@@ -35,6 +35,8 @@ const ROOMS: &[Room] = &[
     Room("tls_roots", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "prometheus_client tracing std::env std::fs std::time"),
+    Room("telemetry/traces", "config domain telemetry tls_roots",
+        "getrandom opentelemetry_proto prost reqwest tokio tokio_util tracing std::time"),
 
     Room("schedule", "domain clock batch health", "tokio tracing std::time"),
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
