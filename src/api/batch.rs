@@ -12,8 +12,10 @@ use crate::api::fields;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::query::NoQuery;
 use crate::api::registration::{self, RegistrationDocument};
+use crate::api::request_span::RequestSpan;
 use crate::api::schema::{array_of, document, named_schema, reference};
 use crate::api::view::{NotificationView, json, registration_problem};
+use crate::domain::caller::Caller;
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::journal::Actor;
@@ -90,6 +92,24 @@ pub async fn register(
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
+    let tracer = &api.settings.tracer;
+    let mut span = RequestSpan::begin(tracer, "POST /v1/notifications/batch", request.headers());
+    let result = register_items(&api, &caller, &actor, request, &mut span).await;
+    span.end(
+        result
+            .as_ref()
+            .map_or_else(Problem::status, Response::status),
+    );
+    result
+}
+
+async fn register_items(
+    api: &Arc<Api>,
+    caller: &Caller,
+    actor: &Actor,
+    request: Request,
+    span: &mut RequestSpan,
+) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.batch_bounds(), &mut share).await?;
@@ -99,14 +119,17 @@ pub async fn register(
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()
         .map(|item| {
-            let registration =
+            let mut registration =
                 registration::parse(item.get(), measure).map_err(Problem::invalid)?;
-            check_topic(&caller, registration.key.topic())?;
+            registration.headers = registration.headers.with_trace(span.context().cloned());
+            check_topic(caller, registration.key.topic())?;
             Ok(registration)
         })
         .collect();
     drop(text);
-    let outcomes = register_all(&api, registrations, &actor).await;
+    let many = i64::try_from(registrations.len()).unwrap_or(i64::MAX);
+    span.note("ringback.batch_size", many);
+    let outcomes = register_all(api, registrations, actor).await;
     let results = outcomes.iter().map(ItemView::of).collect();
     Ok(json(StatusCode::OK, &BatchView { results }))
 }

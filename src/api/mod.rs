@@ -47,6 +47,7 @@ pub mod reason;
 pub mod registration;
 pub mod request_memory;
 mod request_metrics;
+mod request_span;
 pub mod reschedule;
 pub mod rights;
 mod schema;
@@ -58,6 +59,7 @@ pub mod view;
 use crate::config::ApiKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::service::Service;
+use crate::telemetry::traces::Tracer;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
@@ -106,6 +108,8 @@ pub struct ApiSettings {
     pub longest_wait: Duration,
     /// Whether the router serves the metrics.
     pub metrics: MetricsRoute,
+    /// Records the requests that register notifications.
+    pub tracer: Tracer,
 }
 
 /// Whether the router of the API serves the metrics.
@@ -127,6 +131,7 @@ impl Default for ApiSettings {
             request_memory_bytes: REQUEST_MEMORY_BYTES,
             longest_wait: LONGEST_WAIT,
             metrics: MetricsRoute::Here(None),
+            tracer: Tracer::default(),
         }
     }
 }
@@ -141,6 +146,7 @@ impl fmt::Debug for ApiSettings {
             request_memory_bytes,
             longest_wait,
             metrics,
+            tracer,
         } = self;
         out.debug_struct("ApiSettings")
             .field("largest_body_bytes", largest_body_bytes)
@@ -150,6 +156,7 @@ impl fmt::Debug for ApiSettings {
             .field("request_memory_bytes", request_memory_bytes)
             .field("longest_wait", longest_wait)
             .field("metrics", metrics)
+            .field("tracer", tracer)
             .finish()
     }
 }

@@ -7,9 +7,12 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::reason::reason_of;
 use crate::api::registration;
+use crate::api::request_span::RequestSpan;
 use crate::api::view::{
     FullView, ListView, created, json, notification, registration_problem, requested,
 };
+use crate::domain::caller::Caller;
+use crate::journal::Actor;
 use crate::service::{RegisterReply, ServiceError};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -25,18 +28,43 @@ pub async fn register(
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
+    let tracer = &api.settings.tracer;
+    let mut span = RequestSpan::begin(tracer, "POST /v1/notifications", request.headers());
+    let result = register_one(&api, &caller, actor, request, &mut span).await;
+    span.end(
+        result
+            .as_ref()
+            .map_or_else(Problem::status, Response::status),
+    );
+    result
+}
+
+async fn register_one(
+    api: &Api,
+    caller: &Caller,
+    actor: Actor,
+    request: Request,
+    span: &mut RequestSpan,
+) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     // The memory is held until the answer, because the registration takes about as much as its text.
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.single_bounds(), &mut share).await?;
-    let registration =
+    let mut registration =
         registration::parse(text.as_str(), api.measure()).map_err(Problem::invalid)?;
+    registration.headers = registration.headers.with_trace(span.context().cloned());
     // The text is not needed while the stores are called.
     drop(text);
-    check_topic(&caller, registration.key.topic())?;
+    check_topic(caller, registration.key.topic())?;
     match api.service.register(registration, actor).await {
-        Ok(RegisterReply::Created(snapshot)) => Ok(created(&snapshot)),
-        Ok(RegisterReply::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
+        Ok(RegisterReply::Created(snapshot)) => {
+            span.note_notification(&snapshot, true);
+            Ok(created(&snapshot))
+        }
+        Ok(RegisterReply::Existing(snapshot)) => {
+            span.note_notification(&snapshot, false);
+            Ok(notification(StatusCode::OK, &snapshot))
+        }
         Err(error) => Err(registration_problem(error)),
     }
 }

@@ -6,7 +6,7 @@
 //! has lost data, it is loaded while the server already works.
 //!
 //! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
-//! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
+//! close the stores, send the last traces. One time limit applies to the whole stop, even if the stores do not answer.
 
 mod access;
 pub mod default_keys;
@@ -38,6 +38,8 @@ use crate::page;
 use crate::schedule::redis::Time;
 use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
+use crate::telemetry::traces::exporter::TraceExporter;
 use anyhow::{Context, bail};
 use metrics_listener::MetricsListener;
 use signals::Signals;
@@ -67,6 +69,7 @@ pub struct App {
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
     tasks: Tasks,
+    traces: Option<TraceExporter>,
     stop_within: Duration,
 }
 
@@ -115,6 +118,8 @@ impl App {
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
         let metrics = Metrics::new();
+        let starting = TraceExporter::start(&config.traces, &instance, metrics.spans().clone());
+        let (tracer, traces) = starting.context("traces cannot be exported")?;
         let endpoint_store = EndpointStore::of(journal, stores.schedule.clone());
         let endpoints = Endpoints::open(endpoint_store)
             .await
@@ -128,6 +133,7 @@ impl App {
         let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
         let parts = (client, endpoints.clone(), clock.clone(), metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
+        let dispatcher = dispatcher.with_tracer(tracer.clone());
         let service = Service::new(recorder, stores.schedule.clone())
             .with_access(access.clone())
             .with_endpoints(endpoints.clone(), Arc::new(testing))
@@ -152,7 +158,7 @@ impl App {
         tasks.run("reading of endpoints", reading);
         let needs_api_key = access.needs_key();
         tasks.run("reading of API keys", access.run(tasks.stop_token()));
-        let router = api::router(service.clone(), api_settings(&config));
+        let router = api::router(service.clone(), api_settings(&config, tracer));
         let router = router.merge(page::router(
             service.clone(),
             config.delivery.timeout,
@@ -180,6 +186,7 @@ impl App {
             service,
             journal: stores.journal,
             tasks,
+            traces,
             stop_within: config.delivery.drain_timeout.saturating_add(STOP_MARGIN),
         })
     }
@@ -231,6 +238,11 @@ impl App {
         if let Some(journal) = self.journal {
             *part = "journal";
             journal.close().await;
+        }
+        // Last, because traces matter less than all else.
+        if let Some(traces) = self.traces {
+            *part = "traces";
+            traces.stop().await;
         }
     }
 }
@@ -325,7 +337,7 @@ fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
     tasks.run("schedule's probe", probe);
 }
 
-fn api_settings(config: &ServeConfig) -> ApiSettings {
+fn api_settings(config: &ServeConfig, tracer: Tracer) -> ApiSettings {
     ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,
         most_requests: MOST_REQUESTS,
@@ -334,6 +346,7 @@ fn api_settings(config: &ServeConfig) -> ApiSettings {
             None => MetricsRoute::Here(config.api.metrics_key.clone()),
             Some(_) => MetricsRoute::Elsewhere,
         },
+        tracer,
         ..ApiSettings::default()
     }
 }

@@ -19,6 +19,7 @@ use crate::domain::timestamp::display_ms;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::field::display;
 
 /// The waits before each summary of a destination that goes on failing. After the third, the last one is used again.
 const SUMMARIES: [Duration; 3] = [
@@ -219,18 +220,22 @@ fn write_attempt(notification: &Notification, attempt: &Attempt, decision: &Deci
     let Notification { key, lane, .. } = notification;
     let outcome = answer.outcome;
     let (status, reason) = (answer.status, &answer.reason);
+    let trace_id = notification
+        .headers
+        .trace()
+        .map(|trace| display(trace.trace_id()));
     match decision.state {
         State::Delivered => tracing::debug!(
-            notification = %key, %lane, attempt = number, duration_ms, status,
+            notification = %key, %lane, attempt = number, duration_ms, status, trace_id,
             "a delivery attempt succeeded; the notification is to be recorded as delivered"
         ),
         State::Scheduled | State::Cancelled => tracing::debug!(
-            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
+            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason, trace_id,
             next_attempt_at = %display_ms(decision.progress.next_due_ms()),
             "a delivery attempt did not succeed; another attempt is to follow"
         ),
         State::Dead => tracing::info!(
-            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
+            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason, trace_id,
             cause = decision.cause.map(|cause| cause.as_str()),
             "a delivery attempt failed, and no other is to follow; the notification is to be recorded as a dead \
              letter, which is sent again only if it is replayed"

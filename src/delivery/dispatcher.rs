@@ -19,6 +19,7 @@ use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{ClaimQuota, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +119,7 @@ impl Dispatcher {
             bodies,
             log: AttemptLog::default(),
             metrics,
+            tracer: Tracer::default(),
             permits: permits.clone(),
         });
         Self {
@@ -145,6 +147,17 @@ impl Dispatcher {
     pub fn with_endpoints(mut self, endpoints: Arc<Endpoints>) -> Self {
         let worker = Arc::get_mut(&mut self.worker);
         worker.expect("invariant: nothing runs yet").endpoints = endpoints;
+        self
+    }
+
+    /// Records attempts with this tracer.
+    ///
+    /// # Panics
+    /// As [`Dispatcher::with_endpoints`].
+    #[must_use]
+    pub fn with_tracer(mut self, tracer: Tracer) -> Self {
+        let worker = Arc::get_mut(&mut self.worker);
+        worker.expect("invariant: nothing runs yet").tracer = tracer;
         self
     }
 

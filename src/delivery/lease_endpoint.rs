@@ -76,6 +76,7 @@ impl Worker {
             started_ms: self.clock.now_ms().max(leased_ms),
             answer: without_answer(Outcome::Blocked, MADE_AGAIN.to_string()),
             trace,
+            span: None,
             followed: FollowedRequests::of(&lease.entry.notification.ladder, &AckRule::standard()),
             holds_when_gone: false,
         };

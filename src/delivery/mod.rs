@@ -11,6 +11,7 @@
 
 pub mod address_filter;
 mod attempt_log;
+mod attempt_span;
 mod bodies;
 pub mod call_recorder;
 pub mod call_target;

@@ -14,6 +14,7 @@
 //! the journal refuses the late change.
 
 use super::attempt_log::AttemptLog;
+use super::attempt_span::AttemptSpan;
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
@@ -36,6 +37,7 @@ use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule, Settlement};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +74,8 @@ pub struct Worker {
     pub(super) log: AttemptLog,
     /// Counts the attempts.
     pub(super) metrics: Arc<Metrics>,
+    /// Records the attempts that belong to a trace.
+    pub(super) tracer: Tracer,
     /// Gets to know which attempts are answered.
     pub(super) permits: Arc<Permits>,
 }
@@ -82,6 +86,8 @@ pub(super) struct CallMade {
     pub(super) started_ms: i64,
     pub(super) answer: Answer,
     pub(super) trace: CallTrace,
+    /// The span of the attempt, if its trace is recorded.
+    pub(super) span: Option<Box<AttemptSpan>>,
     /// Which requests of the receiver are followed.
     pub(super) followed: FollowedRequests,
     /// Whether the lane is held if the receiver asks for no more calls.
@@ -158,8 +164,12 @@ impl Worker {
             Box::pin(self.release(lease)).await;
             return;
         };
+        let span = AttemptSpan::begin(&self.tracer, &lease.entry.notification, target.url);
         let target = CallTarget {
             share: lease.class.into(),
+            trace: span
+                .as_ref()
+                .map_or(target.trace, |span| Some(span.context())),
             ..target
         };
         let followed = target.followed(&lease.entry.notification.ladder);
@@ -200,6 +210,7 @@ impl Worker {
             started_ms,
             answer,
             trace,
+            span,
             followed,
             holds_when_gone: gone == Some(GonePolicy::Hold),
         };
@@ -240,6 +251,7 @@ impl Worker {
             started_ms,
             mut answer,
             trace,
+            span,
             followed,
             holds_when_gone,
         }: CallMade,
@@ -277,6 +289,9 @@ impl Worker {
             self.permits.answered(lease.class);
         }
         self.log.write(&notification, &attempt, &decision);
+        if let Some(span) = span {
+            span.end(&notification, &attempt);
+        }
         if holds_when_gone && decision.request == Some(RequestEffect::Stopped) {
             Box::pin(self.hold_gone_lane(&mut lease)).await;
         }

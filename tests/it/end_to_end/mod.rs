@@ -57,6 +57,8 @@ mod rights;
 mod set_aside;
 mod sharing;
 mod tls;
+mod trace_export;
+mod traces;
 mod unreadable_attempts;
 mod unreadable_default_keys;
 mod unreadable_endpoints;
