@@ -121,6 +121,10 @@ pub struct FullView<'a> {
     /// The names of the headers that the caller added. `null` if they and the body are not kept any more.
     #[schema(required)]
     header_names: Option<Vec<&'a str>>,
+    /// The id of the trace that the registration belongs to. `null` if it came without one that is recorded, or headers and
+    /// body are not kept any more.
+    #[schema(required)]
+    trace_id: Option<String>,
     /// The length of the body; `null` if headers and body are not kept any more.
     #[schema(required)]
     body_bytes: Option<usize>,
@@ -248,6 +252,7 @@ impl<'a> FullView<'a> {
             ack: None,
             content_type: None,
             header_names: None,
+            trace_id: None,
             body_bytes: None,
             transitions: transitions
                 .iter()
@@ -274,6 +279,7 @@ impl<'a> FullView<'a> {
         if let Some(PayloadContent { headers, body }) = &payload.content {
             let names = headers.pairs().iter().map(|(name, _)| name.as_str());
             self.header_names = Some(names.collect());
+            self.trace_id = headers.trace().map(|trace| trace.trace_id().to_string());
             self.body_bytes = Some(body.len());
         }
         self

@@ -68,6 +68,10 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     let header_names = one.header_names.as_deref().unwrap_or_default();
     line("headers", clean(&header_names.join(", ")));
     line("body", body_length(one));
+    line(
+        "trace",
+        one.trace_id.as_deref().map_or(String::new(), clean),
+    );
     if one.priority != "normal" {
         line("priority", clean(&one.priority));
     }

@@ -34,6 +34,7 @@ pub struct NotificationDetails {
     pub ack: Value,
     pub content_type: Option<String>,
     pub header_names: Option<Vec<String>>,
+    pub trace_id: Option<String>,
     pub body_bytes: Option<u64>,
     pub attempts: Vec<AttemptDetails>,
     pub last_attempt: Option<AttemptDetails>,

@@ -1,5 +1,6 @@
 //! The call that merchants receive, as a webhook of the description.
 
+use super::trace_headers;
 use crate::api::schema::{NAME, names, text};
 use serde_json::{Value, json};
 use utoipa::openapi::content::ContentBuilder;
@@ -131,5 +132,8 @@ fn headers() -> Vec<Parameter> {
             .example(Some(example))
             .build()
     });
-    headers.into()
+    headers
+        .into_iter()
+        .chain(trace_headers::of_call())
+        .collect()
 }

@@ -12,6 +12,7 @@ mod lanes;
 mod notifications;
 mod problems;
 mod route;
+mod trace_headers;
 
 use crate::api::problem::{ProblemType, ProblemView};
 use crate::api::schema::with_parts;

@@ -2,6 +2,7 @@
 
 use super::examples;
 use super::route::{LOCATION, NO_STORE, Route};
+use super::trace_headers;
 use crate::api::ack_rule::AckDocument;
 use crate::api::batch::{BatchDocument, BatchView};
 use crate::api::ladder::LadderDocument;
@@ -44,6 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
                 "They are independent of each other: each has its own status and result. If the same topic and id is in a \
                  batch twice, the first one counts.",
             )
+            .headers(trace_headers::of_request())
             .body::<BatchDocument>(examples::batch())
             .answer::<BatchView<'_>>(200, "The results, in the order of the request.", &[], None),
         Route::new(Get, one, "getNotification")
@@ -113,6 +115,7 @@ fn register() -> Route {
             "Send it again whenever you are in doubt: the same topic and id with the same content answer 200 with the present \
              state, and are never delivered as a second notification.",
         )
+        .headers(trace_headers::of_request())
         .body::<RegistrationDocument>(examples::registration())
         .parts::<LadderDocument>()
         .parts::<AckDocument>()

@@ -27,6 +27,7 @@ pub(super) struct Route {
     tag: &'static str,
     summary: &'static str,
     description: String,
+    /// Of its query, and headers.
     query: Vec<Parameter>,
     body: Option<RequestBody>,
     answers: Vec<(u16, Response)>,
@@ -93,6 +94,12 @@ impl Route {
     /// The parameters of its query.
     pub(super) fn query(mut self, parameters: Vec<Parameter>) -> Self {
         self.query = parameters;
+        self
+    }
+
+    /// The headers that it takes beside those of all requests.
+    pub(super) fn headers(mut self, mut parameters: Vec<Parameter>) -> Self {
+        self.query.append(&mut parameters);
         self
     }
 

@@ -128,7 +128,7 @@ fn an_ended_notification_shows_its_attempts_ladder_and_history() {
             &[],
             None
         ))
-        .ends_with(r#""set_aside":null,"ladder":"alipay","ack":null,"content_type":null,"header_names":null,"body_bytes":null,"transitions":[],"timeline":[]}"#)
+        .ends_with(r#""set_aside":null,"ladder":"alipay","ack":null,"content_type":null,"header_names":null,"trace_id":null,"body_bytes":null,"transitions":[],"timeline":[]}"#)
     );
 }
 
