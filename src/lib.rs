@@ -21,6 +21,7 @@
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`settings_sync`] | brings the settings of lanes from the journal into the schedule |
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
+//! | [`alerts`] | tells the operator's own endpoints when something is wrong with the service, and when it is well again |
 //! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
 //! | [`api`] | the HTTP API for services and support staff |
 //! | [`page`] | the page under `/ui/` |
@@ -31,7 +32,7 @@
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
 //! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync`, `access` <-
-//! `delivery`, `maintenance`, `service` <- `api` <- `page` <- `app` <- `cli`. A module may name only modules to its left, and files
+//! `delivery`, `maintenance`, `service` <- `alerts`, `api` <- `page` <- `app` <- `cli`. A module may name only modules to its left, and files
 //! do not name each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
 //!
@@ -44,6 +45,7 @@
 //! * A slow or failing merchant does not delay others: lanes are served in turn, and each has a cap ([`schedule`]).
 
 pub mod access;
+pub mod alerts;
 pub mod api;
 pub mod app;
 pub mod batch;

@@ -14,6 +14,7 @@ use crate::api::schema::{
     NAME, Part, PriorityName, document, duration_or_null, named_schema, reference_or_null,
     text_or_null, time_or_null, topic, url_or_null,
 };
+use crate::domain::alert::ALERT_TOPIC;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
 use crate::domain::endpoint::EndpointName;
@@ -157,7 +158,13 @@ fn read_key(
     errors: &mut FieldErrors,
 ) -> Result<Key, Noted> {
     let topic = required(topic, "/topic", errors, |topic| {
-        check_topic(topic).map(|()| topic.to_string())
+        check_topic(topic).map_err(|bad| bad.to_string())?;
+        if topic == ALERT_TOPIC {
+            return Err(format!(
+                "`{ALERT_TOPIC}` is the topic of the server's own alerts"
+            ));
+        }
+        Ok(topic.to_string())
     });
     let id = optional(id, "/id", errors, |id| {
         check_id(id).map(|()| id.to_string())

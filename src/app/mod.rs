@@ -9,7 +9,9 @@
 //! close the stores, send the last traces. One time limit applies to the whole stop, even if the stores do not answer.
 
 mod access;
+mod alerts;
 pub mod default_keys;
+mod direct_calls;
 pub mod doctor;
 mod master_key;
 pub mod master_key_change;
@@ -17,8 +19,8 @@ mod metrics_listener;
 mod signals;
 pub mod stores;
 mod tasks;
-mod test_calls;
 
+use crate::alerts::AlertParts;
 use crate::api::server;
 use crate::api::{self, ApiSettings, MetricsRoute};
 use crate::clock::{Clock, SystemClock, millis};
@@ -41,6 +43,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use crate::telemetry::traces::exporter::TraceExporter;
 use anyhow::{Context, bail};
+use direct_calls::DirectCalls;
 use metrics_listener::MetricsListener;
 use signals::Signals;
 use std::net::SocketAddr;
@@ -48,7 +51,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use stores::ServerStores;
 use tasks::Tasks;
-use test_calls::TestCalls;
 use tokio::net::TcpListener;
 
 /// The requested limit of open files. The connections of the API and the largest `concurrency` need fewer.
@@ -130,15 +132,16 @@ impl App {
         let endpoints = endpoints.with_keyring(keyring);
         let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
         let client = Arc::new(http_client(&config));
-        let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
+        let direct = DirectCalls::new(client.clone(), endpoints.clone(), clock.clone());
+        let direct = Arc::new(direct);
         let parts = (client, endpoints.clone(), clock.clone(), metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let dispatcher = dispatcher.with_tracer(tracer.clone());
         let service = Service::new(recorder, stores.schedule.clone())
             .with_access(access.clone())
-            .with_endpoints(endpoints.clone(), Arc::new(testing))
+            .with_endpoints(endpoints.clone(), direct.clone())
             .with_health(stores.health.clone())
-            .with_metrics(metrics);
+            .with_metrics(metrics.clone());
         let service = Arc::new(service);
 
         let mut tasks = Tasks::new();
@@ -154,6 +157,15 @@ impl App {
         tasks.run("jobs", service.clone().run_jobs(tasks.stop_token()));
         let after_outages = service.clone().run_after_outages(tasks.stop_token());
         tasks.run("jobs after outages", after_outages);
+        let parts = AlertParts {
+            service: service.clone(),
+            endpoints: endpoints.clone(),
+            schedule: stores.schedule.clone(),
+            journal: stores.journal.clone(),
+            caller: direct,
+            metrics,
+        };
+        alerts::run(&config, instance.clone(), parts, &mut tasks);
         let reading = endpoints.run(move || clock.now_ms(), tasks.stop_token());
         tasks.run("reading of endpoints", reading);
         let needs_api_key = access.needs_key();

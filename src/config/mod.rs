@@ -30,6 +30,7 @@ pub use secret_files::read_secret_text;
 pub use sources::{Flags, unknown_variables};
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
+use crate::domain::endpoint::EndpointName;
 use crate::domain::master_key::MasterKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::domain::proxy_url::ProxyUrl;
@@ -65,6 +66,8 @@ pub struct ServeConfig {
     pub retention: RetentionConfig,
     /// The delivery attempts.
     pub delivery: DeliveryConfig,
+    /// The alerts.
+    pub alerts: AlertConfig,
     /// The master key that was given. `None`: one is kept in the data directory, if the journal is in SQLite.
     pub master_key: Option<MasterKey>,
     /// Another master key that opens what is encrypted, while the master key is being changed.
@@ -184,6 +187,23 @@ pub struct DeliveryConfig {
     pub proxy: Option<ProxyUrl>,
 }
 
+/// The settings of the alerts. What is `None` makes no alerts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlertConfig {
+    /// The endpoints that get all alerts. Without any there are no alerts.
+    pub endpoints: Vec<EndpointName>,
+    /// For how long a destination has failed when it is told.
+    pub failing_after: Option<Duration>,
+    /// How many dead letters within an hour are told.
+    pub dead_letters: Option<u64>,
+    /// How late an attempt begins that counts as late.
+    pub late_after: Option<Duration>,
+    /// For how long a store could not be used when it is told.
+    pub store_after: Option<Duration>,
+    /// The time between two checks. This is no setting of the command line; tests change it.
+    pub check_every: Duration,
+}
+
 /// The settings of the log, which goes to standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
@@ -241,6 +261,14 @@ impl ServeConfig {
                 allow_http: false,
                 user_agent: USER_AGENT.to_string(),
                 proxy: None,
+            },
+            alerts: AlertConfig {
+                endpoints: Vec::new(),
+                failing_after: Some(Duration::from_secs(600)),
+                dead_letters: Some(100),
+                late_after: Some(Duration::from_secs(30)),
+                store_after: Some(Duration::from_secs(60)),
+                check_every: Duration::from_secs(5),
             },
             master_key: None,
             other_master_key: None,

@@ -22,6 +22,7 @@
 
 pub mod ack;
 pub mod act;
+pub mod alert;
 pub mod api_key;
 pub mod attempt;
 pub mod body;

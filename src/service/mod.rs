@@ -7,6 +7,7 @@
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
+mod alerts;
 mod api_keys;
 mod audit_log;
 mod changes;
@@ -286,7 +287,8 @@ fn named_other(other: Option<&Key>) -> String {
 
 impl ServiceError {
     /// Whether the same request may succeed later, although nobody changes it.
-    fn may_pass(&self) -> bool {
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
         match self {
             Self::Journal(error) => error.may_pass(),
             Self::Schedule(error) => error.may_pass(),

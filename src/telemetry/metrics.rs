@@ -10,6 +10,7 @@
 use super::process::{ProcessCollector, ProcessReading};
 use super::span_counters::SpanCounters;
 use super::store_readings::{StoreCollector, StoreReadings};
+use crate::domain::alert::AlertKind;
 use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::deferral::DeferralReason;
 use crate::domain::lane_health::LaneClass;
@@ -21,6 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The content type of the metrics as text.
@@ -68,8 +70,21 @@ pub struct Metrics {
     request_durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
     job_notifications: Family<Labels, Counter>,
     spans: SpanCounters,
+    alerts: Family<Labels, Counter>,
+    late_after_ms: AtomicI64,
+    started_attempts: AtomicU64,
+    late_attempts: AtomicU64,
     stores: StoreCollector,
     process: ProcessCollector,
+}
+
+/// How many attempts of this process have ended, and how many of them had begun late. Interrupted ones do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LatenessCounts {
+    /// All.
+    pub attempts: u64,
+    /// Those that began late.
+    pub late: u64,
 }
 
 /// Counts one worker as active until this value is dropped.
@@ -95,6 +110,10 @@ impl Metrics {
         let job_notifications = Family::<Labels, Counter>::default();
         for result in JOB_RESULTS {
             drop(job_notifications.get_or_create(&[("result", result)]));
+        }
+        let alerts = Family::<Labels, Counter>::default();
+        for kind in AlertKind::ALL {
+            drop(alerts.get_or_create(&[("type", kind.as_str())]));
         }
         let deferred = Family::<Labels, Counter>::default();
         for reason in DeferralReason::ALL {
@@ -167,6 +186,11 @@ impl Metrics {
             job_notifications.clone(),
         );
         let spans = SpanCounters::register(&mut registry);
+        registry.register(
+            "alerts",
+            "Alerts that this process has registered, or sent without the stores, by type",
+            alerts.clone(),
+        );
         registry.register_collector(Box::new(stores.clone()));
         let mut unprefixed = Registry::default();
         unprefixed.register_collector(Box::new(process.clone()));
@@ -183,6 +207,10 @@ impl Metrics {
             request_durations,
             job_notifications,
             spans,
+            alerts,
+            late_after_ms: AtomicI64::new(i64::MAX),
+            started_attempts: AtomicU64::new(0),
+            late_attempts: AtomicU64::new(0),
             stores,
             process,
         })
@@ -242,8 +270,31 @@ impl Metrics {
         });
         let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms);
         let late_ms = late_ms.saturating_sub(deferred_ms).max(0);
+        self.started_attempts.fetch_add(1, Ordering::Relaxed);
+        if late_ms > self.late_after_ms.load(Ordering::Relaxed) {
+            self.late_attempts.fetch_add(1, Ordering::Relaxed);
+        }
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
+    }
+
+    /// From now on, an attempt that begins more than this many milliseconds late counts as late. Until then, none does.
+    pub fn count_late_after(&self, late_after_ms: i64) {
+        self.late_after_ms.store(late_after_ms, Ordering::Relaxed);
+    }
+
+    /// How many attempts have ended, and how many of them had begun late.
+    #[must_use]
+    pub fn lateness(&self) -> LatenessCounts {
+        // The late ones first: so there are never more of them than of all.
+        let late = self.late_attempts.load(Ordering::Relaxed);
+        let attempts = self.started_attempts.load(Ordering::Relaxed);
+        LatenessCounts { attempts, late }
+    }
+
+    /// Counts an alert for one endpoint that was registered, or sent without the stores.
+    pub fn alert(&self, kind: AlertKind) {
+        self.alerts.get_or_create(&[("type", kind.as_str())]).inc();
     }
 
     /// Counts a step of a job.

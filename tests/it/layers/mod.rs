@@ -56,12 +56,14 @@ const ROOMS: &[Room] = &[
     Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),
 
+    Room("alerts", "domain clock health schedule journal endpoints service telemetry", "tokio tokio_util tracing std::time \
+        Uuid::now_v7"),
     Room("api", "domain clock batch health schedule journal access service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
 
     Room("page", "domain clock health schedule journal access service api", "axum getrandom tokio tokio_util tracing std::time"),
 
-    Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance api page \
+    Room("app", "domain clock batch health schedule journal keyring endpoints access service delivery maintenance alerts api page \
         config telemetry tls_roots",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),

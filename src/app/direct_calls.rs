@@ -1,10 +1,12 @@
-//! Test calls to endpoints: one signed call, of which nothing is kept.
+//! Calls to endpoints of which nothing is kept: test calls, and alerts while the stores are away.
 
+use crate::alerts::AlertCaller;
 use crate::clock::{Clock, millis};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::call_target::CallTarget;
 use crate::delivery::http_client::{HttpClient, SendResult};
 use crate::delivery::tls_profiles::TlsProfile;
+use crate::domain::alert::PreparedAlert;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
@@ -26,14 +28,14 @@ use uuid::Uuid;
 /// The topic of a test call.
 const TOPIC: &str = "ringback.test";
 
-/// Makes test calls with the HTTP client of the attempts.
-pub(super) struct TestCalls {
+/// Makes calls with the HTTP client of the attempts.
+pub(super) struct DirectCalls {
     client: Arc<HttpClient>,
     endpoints: Arc<Endpoints>,
     clock: Arc<dyn Clock>,
 }
 
-impl TestCalls {
+impl DirectCalls {
     pub(super) fn new(
         client: Arc<HttpClient>,
         endpoints: Arc<Endpoints>,
@@ -48,7 +50,7 @@ impl TestCalls {
 }
 
 #[async_trait]
-impl TestCaller for TestCalls {
+impl TestCaller for DirectCalls {
     async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt {
         let id = Uuid::now_v7();
         let body = json!({ "type": TOPIC, "endpoint": endpoint.name.as_str() }).to_string();
@@ -64,9 +66,35 @@ impl TestCaller for TestCalls {
             priority: Priority::Normal,
             order: None,
         };
+        self.call_once(endpoint, registration, WebhookId::new(id))
+            .await
+    }
+}
+
+#[async_trait]
+impl AlertCaller for DirectCalls {
+    async fn call(
+        &self,
+        endpoint: Arc<Endpoint>,
+        alert: &PreparedAlert,
+        webhook_id: WebhookId,
+    ) -> Attempt {
+        let registration = alert.registration(&endpoint);
+        self.call_once(endpoint, registration, webhook_id).await
+    }
+}
+
+impl DirectCalls {
+    /// Makes one signed call.
+    async fn call_once(
+        &self,
+        endpoint: Arc<Endpoint>,
+        registration: Registration,
+        webhook_id: WebhookId,
+    ) -> Attempt {
         let (measured, started_ms) = (Instant::now(), self.clock.now_ms());
         let settings = Some(&endpoint.settings);
-        let (notification, _) = registration.accept(WebhookId::new(id), started_ms, settings);
+        let (notification, _) = registration.accept(webhook_id, started_ms, settings);
         let recorder = CallRecorder::default();
         let signers = self.endpoints.signers(Some(&endpoint), started_ms);
         let profile = self.client.profiles().of(&endpoint, &self.endpoints).await;
@@ -103,9 +131,7 @@ impl TestCaller for TestCalls {
             trace,
         }
     }
-}
 
-impl TestCalls {
     /// Makes the call.
     async fn send(
         &self,
