@@ -4,7 +4,7 @@
 //! time after they were due. What waited for its destination, its order or a rate is not late.
 
 use crate::domain::alert::{Alert, AlertFigures, AlertKind};
-use crate::telemetry::metrics::LatenessCounts;
+use crate::telemetry::lateness::LatenessCounts;
 use std::collections::VecDeque;
 
 /// The attempts of so long count, in milliseconds.

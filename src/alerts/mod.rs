@@ -39,13 +39,16 @@ use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
 use lateness::LatenessAlerts;
 use sender::AlertSender;
-use shared::{ScanPosition, SharedChecks, drop_oldest};
+use shared::{CheckPosition, SharedChecks, drop_oldest};
 use std::sync::Arc;
 use std::time::Duration;
 use stores::{ObservedStore, StoreAlerts};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+/// With every how many checks the stores are asked. In between, the results of calls so far count; once a store fails, it is
+/// asked again and again by others.
+const ASK_STORES_EVERY: u32 = 3;
 /// How long the checks of what all servers see alike may take.
 const LONGEST_CHECK: Duration = Duration::from_secs(10);
 
@@ -96,6 +99,8 @@ pub struct Alerts {
     waiting: Vec<PreparedAlert>,
     /// The calls that this server makes itself: at most one at a time for each store and endpoint.
     calls: JoinSet<()>,
+    /// How many checks were made.
+    checks: u32,
     /// Whether it was logged that the checks cannot be made.
     logged: bool,
 }
@@ -115,7 +120,7 @@ impl Alerts {
                 excluded: settings.endpoints.iter().map(Lane::of_endpoint).collect(),
                 failing_after_ms: settings.failing_after.map(millis),
                 dead_letters: settings.dead_letters,
-                position: ScanPosition::default(),
+                position: CheckPosition::default(),
             },
             sender: AlertSender {
                 names: settings.endpoints.clone(),
@@ -129,6 +134,7 @@ impl Alerts {
             stores: StoreAlerts::default(),
             waiting: Vec::new(),
             calls: JoinSet::new(),
+            checks: 0,
             logged: false,
         }
     }
@@ -172,12 +178,17 @@ impl Alerts {
         }
     }
 
-    /// Checks the stores by calls to them: a server without work would not notice that they are away.
+    /// Checks the stores, now and then by calls to them: a server without work would not notice that they are away.
     async fn check_stores(&mut self) {
         let Some(store_after) = self.settings.store_after else {
             return;
         };
-        let report = self.sender.service.check().await;
+        let service = &self.sender.service;
+        let report = match self.checks % ASK_STORES_EVERY {
+            0 => service.check().await,
+            _ => service.known_health(),
+        };
+        self.checks = self.checks.wrapping_add(1);
         let now_ms = self.clock.now_ms();
         let by = (self.settings.server.as_str(), millis(store_after));
         for (store, report) in report.stores {

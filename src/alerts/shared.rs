@@ -4,7 +4,7 @@
 //! another server, or the same one after a restart, goes on where it stopped. What is decided is written down, with the
 //! alerts that follow, before these are registered. So if a server dies in between, the next one registers them; their ids
 //! are the same, so nothing is sent twice. If a server was suspended and another one had the duty meanwhile, it may write
-//! something older: the alerts of an episode have the same ids again.
+//! something older: the alerts that follow from it have the same ids again.
 //!
 //! Without a journal every server makes the checks and remembers for itself. The ids make one notification of what several
 //! servers register, as long as the schedule remembers it.
@@ -55,12 +55,12 @@ pub(super) struct SharedChecks {
     pub(super) excluded: BTreeSet<Lane>,
     pub(super) failing_after_ms: Option<i64>,
     pub(super) dead_letters: Option<u64>,
-    pub(super) position: ScanPosition,
+    pub(super) position: CheckPosition,
 }
 
 /// How far the checks have come in the lanes.
 #[derive(Debug, Default)]
-pub(super) struct ScanPosition {
+pub(super) struct CheckPosition {
     cursor: Option<String>,
     read_alone: Option<String>,
     /// What is remembered, where there is no journal.

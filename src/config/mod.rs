@@ -5,6 +5,7 @@
 //! here, so no other code gets a wrong value. Every error names the source of the value. Secrets are
 //! shown neither in errors nor in `Debug`.
 
+mod alert_settings;
 mod draft;
 mod error;
 mod log_filter;

@@ -55,3 +55,9 @@ impl Setting {
         )
     }
 }
+
+/// Stores a checked value, or returns its error.
+pub(super) fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}

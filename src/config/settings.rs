@@ -9,9 +9,10 @@ pub use super::setting::{Arity, Setting};
 
 use super::setting::in_file;
 use super::trace_settings;
+use super::alert_settings;
+use super::setting::{in_file, put};
 use super::values::{self, ApiKey, RedisUrl};
 use super::{LogFilter, LogFormat};
-use crate::domain::endpoint::EndpointName;
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::signature::SigningSecret;
@@ -32,14 +33,6 @@ const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
 /// Highest value of `requests-per-key`.
 const MOST_REQUESTS_PER_KEY: u32 = 1_000_000;
-
-/// Maximum number of endpoints that get alerts.
-const MOST_ALERT_ENDPOINTS: usize = 4;
-/// Highest value of `alert-dead-letters`: so many are read with each check.
-const MOST_DEAD_LETTERS: u64 = 1_000;
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(86_400);
-const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// Every setting of `serve`.
 pub static ALL: &[Setting] = &[
@@ -382,70 +375,11 @@ pub static ALL: &[Setting] = &[
             put(&mut draft.config.api.largest_body_bytes, most)
         },
     },
-    Setting {
-        name: "alert-endpoint",
-        value: "NAME",
-        default: "",
-        help: "An endpoint that is told when destinations fail, dead letters pile up, attempts are late or a store is away",
-        arity: Arity::Many,
-        set: |draft, text| {
-            let endpoints = &mut draft.config.alerts.endpoints;
-            let name = EndpointName::parse(text).map_err(|error| error.to_string())?;
-            if endpoints.contains(&name) {
-                return Ok(());
-            }
-            if endpoints.len() >= MOST_ALERT_ENDPOINTS {
-                return Err(format!("there may be {MOST_ALERT_ENDPOINTS} at most"));
-            }
-            endpoints.push(name);
-            Ok(())
-        },
-    },
-    Setting {
-        name: "alert-failing-after",
-        value: "DURATION",
-        default: "10m",
-        help: "For how long a destination has acknowledged no call when there is an alert, or never",
-        arity: Arity::One,
-        set: |draft, text| {
-            let after = values::unless_never(text, |text| values::duration(text, SECOND..=WEEK));
-            put(&mut draft.config.alerts.failing_after, after)
-        },
-    },
-    Setting {
-        name: "alert-dead-letters",
-        value: "N",
-        default: "100",
-        help: "How many notifications become dead letters within an hour when there is an alert, or never",
-        arity: Arity::One,
-        set: |draft, text| {
-            let many =
-                values::unless_never(text, |text| values::number(text, 1..=MOST_DEAD_LETTERS));
-            put(&mut draft.config.alerts.dead_letters, many)
-        },
-    },
-    Setting {
-        name: "alert-late-after",
-        value: "DURATION",
-        default: "30s",
-        help: "How late attempts begin when there is an alert, if it is more than a tenth of them, or never",
-        arity: Arity::One,
-        set: |draft, text| {
-            let after = values::unless_never(text, |text| values::duration(text, SECOND..=DAY));
-            put(&mut draft.config.alerts.late_after, after)
-        },
-    },
-    Setting {
-        name: "alert-store-after",
-        value: "DURATION",
-        default: "1m",
-        help: "For how long the journal or the schedule cannot be used when there is an alert, or never",
-        arity: Arity::One,
-        set: |draft, text| {
-            let after = values::unless_never(text, |text| values::duration(text, SECOND..=DAY));
-            put(&mut draft.config.alerts.store_after, after)
-        },
-    },
+    alert_settings::ENDPOINT,
+    alert_settings::FAILING_AFTER,
+    alert_settings::DEAD_LETTERS,
+    alert_settings::LATE_AFTER,
+    alert_settings::STORE_AFTER,
     Setting {
         name: "log",
         value: "FILTER",
@@ -474,9 +408,3 @@ pub static ALL: &[Setting] = &[
     trace_settings::HEADERS_FILE,
     trace_settings::SAMPLE_RATIO,
 ];
-
-/// Stores a checked value, or returns its error.
-fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
-    *place = value?;
-    Ok(())
-}

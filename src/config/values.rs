@@ -323,17 +323,6 @@ pub(super) fn keep(
     duration(text, bounds).map(Some)
 }
 
-/// A value, or `never`.
-pub(super) fn unless_never<T>(
-    text: &str,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, String> {
-    match text {
-        "never" => Ok(None),
-        text => read(text).map(Some),
-    }
-}
-
 pub(super) fn duration(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     let parsed = parse_duration(text)?;
     if range.contains(&parsed) {

@@ -1,7 +1,7 @@
 //! Alerts: what an operator is told about the service itself, and the notification that carries it.
 //!
-//! The id of an alert is made of its kind, the start of the episode and what it concerns. So whichever server finds the
-//! episode registers the same notification. The figures in the body may differ from server to server; they are no part of
+//! The id of an alert is made of its kind, the start of the episode and what it concerns; that of one about many
+//! destinations, of its kind and the minute. So whichever server finds it registers the same notification. The figures in the body may differ from server to server; they are no part of
 //! the identity.
 
 mod body;
@@ -25,6 +25,7 @@ use std::fmt::Write as _;
 pub const ALERT_TOPIC: &str = "ringback.alert";
 /// Maximum number of destinations that an alert lists. Others are counted.
 pub const MOST_LISTED: usize = 10;
+const MINUTE_MS: i64 = 60_000;
 /// The ladder of alerts to an endpoint that has none: an alert is worth little after a few hours.
 const LADDER: &str = r#"{"intervals":["10s","30s","1m","5m","15m","1h"]}"#;
 /// The ack rule of alerts to an endpoint that has none: chat and paging systems do not answer `success`.
@@ -200,6 +201,13 @@ impl Alert {
     }
 
     fn id(&self) -> String {
+        let kind = self.kind.as_str();
+        if let AlertFigures::Destinations { all, .. } = &self.figures
+            && all.len() > 1
+        {
+            // There is one in a minute, whichever server makes it: two servers seldom see exactly the same destinations.
+            return format!("{kind}:{}:many", self.at_ms / MINUTE_MS * MINUTE_MS);
+        }
         let mut digest = Sha256::new();
         let mut part = |text: &str| {
             digest.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -220,7 +228,7 @@ impl Alert {
             }
         }
         let digest = digest.finalize();
-        let mut id = format!("{}:{}:", self.kind.as_str(), self.since_ms);
+        let mut id = format!("{kind}:{}:", self.since_ms);
         for byte in &digest[..8] {
             let _ = write!(id, "{byte:02x}");
         }

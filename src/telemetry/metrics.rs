@@ -7,6 +7,7 @@
 //! The contents of the stores are not counted here. They are read from the stores when the metrics are
 //! requested, at most once a second: [`store_readings`](super::store_readings).
 
+use super::lateness::{LatenessCounter, LatenessCounts};
 use super::process::{ProcessCollector, ProcessReading};
 use super::span_counters::SpanCounters;
 use super::store_readings::{StoreCollector, StoreReadings};
@@ -22,7 +23,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The content type of the metrics as text.
@@ -71,20 +71,9 @@ pub struct Metrics {
     job_notifications: Family<Labels, Counter>,
     spans: SpanCounters,
     alerts: Family<Labels, Counter>,
-    late_after_ms: AtomicI64,
-    started_attempts: AtomicU64,
-    late_attempts: AtomicU64,
+    lateness: LatenessCounter,
     stores: StoreCollector,
     process: ProcessCollector,
-}
-
-/// How many attempts of this process have ended, and how many of them had begun late. Interrupted ones do not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LatenessCounts {
-    /// All.
-    pub attempts: u64,
-    /// Those that began late.
-    pub late: u64,
 }
 
 /// Counts one worker as active until this value is dropped.
@@ -208,9 +197,7 @@ impl Metrics {
             job_notifications,
             spans,
             alerts,
-            late_after_ms: AtomicI64::new(i64::MAX),
-            started_attempts: AtomicU64::new(0),
-            late_attempts: AtomicU64::new(0),
+            lateness: LatenessCounter::default(),
             stores,
             process,
         })
@@ -270,26 +257,20 @@ impl Metrics {
         });
         let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms);
         let late_ms = late_ms.saturating_sub(deferred_ms).max(0);
-        self.started_attempts.fetch_add(1, Ordering::Relaxed);
-        if late_ms > self.late_after_ms.load(Ordering::Relaxed) {
-            self.late_attempts.fetch_add(1, Ordering::Relaxed);
-        }
+        self.lateness.note(late_ms);
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
     }
 
     /// From now on, an attempt that begins more than this many milliseconds late counts as late. Until then, none does.
     pub fn count_late_after(&self, late_after_ms: i64) {
-        self.late_after_ms.store(late_after_ms, Ordering::Relaxed);
+        self.lateness.count_after(late_after_ms);
     }
 
     /// How many attempts have ended, and how many of them had begun late.
     #[must_use]
     pub fn lateness(&self) -> LatenessCounts {
-        // The late ones first: so there are never more of them than of all.
-        let late = self.late_attempts.load(Ordering::Relaxed);
-        let attempts = self.started_attempts.load(Ordering::Relaxed);
-        LatenessCounts { attempts, late }
+        self.lateness.counts()
     }
 
     /// Counts an alert for one endpoint that was registered, or sent without the stores.

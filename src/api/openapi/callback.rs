@@ -1,6 +1,7 @@
-//! The call that merchants receive, as a webhook of the description.
+//! The calls that merchants and operators receive, as webhooks of the description.
 
 use super::trace_headers;
+use super::alerts;
 use crate::api::schema::{NAME, names, text};
 use serde_json::{Value, json};
 use utoipa::openapi::content::ContentBuilder;
@@ -75,7 +76,31 @@ pub(super) fn webhooks() -> Paths {
         .response("default", other.build());
     PathsBuilder::new()
         .path("notification", PathItem::new(HttpMethod::Post, operation))
+        .path("alert", PathItem::new(HttpMethod::Post, alert()))
         .build()
+}
+
+/// The alert that an operator's endpoint receives.
+fn alert() -> OperationBuilder {
+    let body = ContentBuilder::new()
+        .schema(Some(alerts::body()))
+        .example(Some(alerts::example()));
+    let body = RequestBodyBuilder::new()
+        .required(Some(Required::True))
+        .content("application/json", body.build());
+    let acknowledged = ResponseBuilder::new().description(
+        "Acknowledged, unless the endpoint has another ack rule; nothing more is sent.",
+    );
+    let other = ResponseBuilder::new().description("A failed attempt: the call is made again.");
+    OperationBuilder::new()
+        .operation_id(Some("receiveAlert"))
+        .summary(Some("What an operator's endpoint receives"))
+        .description(Some(alerts::DESCRIPTION))
+        .securities(Some([] as [SecurityRequirement; 0]))
+        .parameters(Some(headers()))
+        .request_body(Some(body.build()))
+        .response("2XX", acknowledged.build())
+        .response("default", other.build())
 }
 
 fn headers() -> Vec<Parameter> {

@@ -4,6 +4,7 @@
 //! roles of each route are those of [`crate::api::rights`]. It does not depend on the settings of a server and tells nothing
 //! that is secret, so it needs no API key. A copy is in `docs/openapi.json`; a test compares both.
 
+mod alerts;
 mod callback;
 mod configuration;
 mod examples;

@@ -3,6 +3,7 @@
 //! Each part returns findings. A part that fails is a finding too, so the others are examined nevertheless. Every part has
 //! a time limit.
 
+mod alerts;
 mod clocks;
 mod destination;
 mod files;
@@ -54,6 +55,7 @@ pub async fn examine(review: &SettingsReview) -> Vec<Finding> {
     findings.extend(listening.unwrap_or_else(|finding| vec![finding]));
     findings.extend(limits::examine(config));
     close(opened).await;
+    findings.extend(alerts::examine(review).await);
     findings
 }
 

@@ -122,27 +122,41 @@ fn each_kind_has_a_sentence() {
 
 #[test]
 fn the_id_is_that_of_the_episode_whatever_the_figures_are() {
-    let alert = failing(&["https://a", "https://b"]);
+    let alert = failing(&["https://a"]);
     let id = alert.prepare().id;
-    let mut later = alert.clone();
-    later.at_ms += 5_000;
-    if let AlertFigures::Destinations { all, is_least } = &mut later.figures {
-        all[0].pending = 8;
-        all[1].last = None;
-        *is_least = true;
-    }
-    assert_eq!(later.prepare().id, id);
-    let mut other = alert.clone();
-    if let AlertFigures::Destinations { all, .. } = &mut other.figures {
-        all[1].since_ms += 1;
-    }
-    assert_ne!(other.prepare().id, id);
-    assert_ne!(failing(&["https://a"]).prepare().id, id);
+    let changed = |change: &dyn Fn(&mut DestinationFigures)| {
+        let mut other = alert.clone();
+        other.at_ms += 5_000;
+        if let AlertFigures::Destinations { all, is_least } = &mut other.figures {
+            change(&mut all[0]);
+            *is_least = true;
+        }
+        other.prepare().id
+    };
+    assert_eq!(changed(&|one| one.pending = 8), id);
+    assert_eq!(changed(&|one| one.last = None), id);
+    assert_ne!(changed(&|one| one.since_ms += 1), id);
+    assert_ne!(failing(&["https://b"]).prepare().id, id);
     let recovered = Alert {
         kind: AlertKind::DestinationRecovered,
-        ..alert
+        ..alert.clone()
     };
     assert_ne!(recovered.prepare().id, id);
+}
+
+#[test]
+fn alerts_about_many_destinations_have_the_same_id_for_a_minute() {
+    let id_at = |lanes: &[&str], later_ms| {
+        let alert = Alert {
+            at_ms: AT_MS + later_ms,
+            ..failing(lanes)
+        };
+        alert.prepare().id
+    };
+    let id = id_at(&["https://a", "https://b"], 0);
+    assert_eq!(id, format!("destination.failing:{AT_MS}:many"));
+    assert_eq!(id_at(&["https://a", "https://c"], 59_999), id);
+    assert_ne!(id_at(&["https://a", "https://b"], 60_000), id);
 }
 
 #[test]

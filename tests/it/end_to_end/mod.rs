@@ -3,6 +3,7 @@
 //! `on_stores!` turns each function into a test per kind of store.
 
 mod after_outage;
+mod alerts;
 mod answers;
 mod api_keys;
 mod asking;

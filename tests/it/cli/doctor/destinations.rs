@@ -141,5 +141,15 @@ async fn an_endpoint_is_found_without_a_journal() {
     assert_eq!(set.status, 0, "{}", set.stderr);
     let flags = [&stores[..], &ALLOWED, &["--endpoint", "shop"]].concat();
     doctor(dir.path(), &flags, &[]).is_sound();
+    // The endpoints that get the alerts are examined with all else.
+    let alerts = ["--alert-endpoint", "shop,nobody"];
+    let flags = [&stores[..], &ALLOWED, &alerts].concat();
+    let found = doctor(dir.path(), &flags, &[]);
+    found.has(("alerts", "ok"), "the endpoint shop", "");
+    found.has(
+        ("alerts", "warning"),
+        "there is no endpoint nobody",
+        "endpoint list",
+    );
     assert!(merchant.arrived().is_none());
 }
