@@ -8,6 +8,7 @@ const MINUTE_MS: i64 = 60_000;
 
 /// What was sent in the last minute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct AlertBudget {
     /// When alerts about one destination each were made.
     single_ms: Vec<i64>,

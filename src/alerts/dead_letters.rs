@@ -13,6 +13,7 @@ const SPACING_MS: i64 = 15 * 60_000;
 
 /// What is remembered of dead letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct DeadLetterAlerts {
     alerted_ms: Option<i64>,
 }

@@ -69,6 +69,7 @@ impl ObservedDestination {
 
 /// What is remembered of the destinations that fail, or failed a short time ago.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct DestinationAlerts {
     episodes: BTreeMap<String, FailingEpisode>,
     failing: AlertBudget,

@@ -5,8 +5,10 @@ use crate::end_to_end::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Api, Server, Stores, with_ladder};
 use reqwest::Method;
-use ringback::config::ServeConfig;
+use ringback::config::{JournalConfig, ServeConfig};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
 on_stores!(
     a_destination_that_fails_for_the_set_time_and_is_back_is_told_twice,
@@ -15,6 +17,7 @@ on_stores!(
 on_stores!(@ shared Postgres two_servers_tell_each_thing_once);
 on_stores!(@ restarted Embedded a_restart_does_not_tell_it_again);
 on_stores!(@ restarted_redis Redis a_restart_does_not_tell_it_again);
+on_stores!(@ left Embedded an_alert_that_was_decided_and_not_registered_is_sent_by_the_next);
 on_stores!(@ many_embedded Embedded a_thousand_destinations_at_once_are_told_together);
 on_stores!(@ many_postgres Postgres a_thousand_destinations_at_once_are_told_together);
 on_stores!(@ deaf Embedded what_fails_for_the_alerts_is_not_told);
@@ -150,6 +153,36 @@ async fn a_restart_does_not_tell_it_again(stores: Stores) {
     let alert = pager.alert(&server).await;
     assert_eq!(alert["type"], "destination.recovered", "{alert}");
     assert_eq!(alert["since"], at(0), "{alert}");
+    server.stop().await;
+    assert!(pager.0.arrived().is_none());
+}
+
+async fn an_alert_that_was_decided_and_not_registered_is_sent_by_the_next(stores: Stores) {
+    let server = start_by_hand(stores, |_| {}).await;
+    let mut pager = Pager::start(&server).await;
+    let JournalConfig::Sqlite(path) = server.config().journal.clone() else {
+        panic!("it has a SQLite journal");
+    };
+    let (config, clock) = (server.config().clone(), server.clock().clone());
+    let dir = server.stop_and_keep().await;
+    // As a server leaves it that dies between the two.
+    let id = "destination.failing:1795163400000:6f1ed002ab559585";
+    let body = json!({ "id": id, "type": "destination.failing" }).to_string();
+    let waiting =
+        json!({ "kind": "destination.failing", "id": id, "text": "a sentence", "body": body });
+    let remembered = json!({ "waiting": [waiting] }).to_string();
+    let options = SqliteConnectOptions::new().filename(path);
+    let mut connection = options.connect().await.expect("opened");
+    let writing = sqlx::query(
+        "INSERT INTO meta (name, value) VALUES ('kept:alerts', ?1)
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    );
+    let written = writing.bind(remembered).execute(&mut connection).await;
+    written.expect("written");
+    connection.close().await.expect("closed");
+    let server = Server::open(config, Some(clock), dir).await;
+    assert_eq!(pager.alert(&server).await["id"], id);
+    expect_nothing_else(&server, &mut pager, "z").await;
     server.stop().await;
     assert!(pager.0.arrived().is_none());
 }
