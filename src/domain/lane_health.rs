@@ -147,7 +147,8 @@ pub struct LaneHealth {
     pub answer_ms: i64,
     /// How long the next probe waits, in milliseconds; 0 if the lane is not probing.
     pub probe_wait_ms: i64,
-    /// When the next probe may be made, in milliseconds since 1970, if the lane is probing.
+    /// When the next probe may be made, in milliseconds since 1970, if the lane is probing. If it is not: when somebody asked
+    /// for a call since its calls fail, or 0.
     pub probe_at_ms: i64,
     /// Since when no call was answered, in milliseconds since 1970; 0 if the last one was.
     pub failing_since_ms: i64,
@@ -301,19 +302,24 @@ impl LaneHealth {
                 self.failures = self.failures.saturating_add(1);
                 self.is_proven = false;
                 self.allowed = (self.allowed / 2).max(1);
-                if self.is_probing() {
-                    // Calls from before the lane was probing still end; they are no probes.
-                    if leased_ms >= self.probe_at_ms {
-                        self.probe_wait_ms = (2 * self.probe_wait_ms).min(LONGEST_PROBE_MS);
-                        self.probe_at_ms = now_ms + self.probe_wait_ms;
-                    }
-                } else if self.failures >= PROBE_AFTER {
-                    self.probe_wait_ms = FIRST_PROBE_MS;
-                    self.probe_at_ms = now_ms + self.probe_wait_ms;
+                let wait_ms = match self.is_probing() {
+                    true => (2 * self.probe_wait_ms).min(LONGEST_PROBE_MS),
+                    false => FIRST_PROBE_MS,
+                };
+                // Calls from before the lane was probing, or from before somebody asked for a call, still end. They are
+                // no probes, and what was asked for does not wait for them.
+                let is_probe = leased_ms >= self.probe_at_ms;
+                let begins = !self.is_probing() && self.failures >= PROBE_AFTER;
+                if begins || self.is_probing() && is_probe {
+                    self.probe_wait_ms = wait_ms;
+                }
+                if self.is_probing() && is_probe {
+                    self.probe_at_ms = now_ms + wait_ms;
                 }
             }
             LaneReport::CallNow => {
-                if self.is_probing() {
+                // A lane that fails may be probing before the call is made.
+                if self.is_probing() || self.failures > 0 {
                     self.probe_at_ms = now_ms;
                 }
             }

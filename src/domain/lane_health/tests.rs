@@ -140,6 +140,26 @@ fn a_probe_can_be_asked_for() {
 }
 
 #[test]
+fn a_call_that_was_asked_for_while_others_failed_does_not_wait_for_a_probe() {
+    let mut health = after(&[Unanswered; 2]);
+    health.observe(LaneReport::CallNow, 3_100, 3_200, START, CAP);
+    assert!(!health.is_probing());
+    // The third call began before that, and fails.
+    health.observe(Unanswered, 3_199, 9_000, START, CAP);
+    assert_eq!((health.probe_at_ms, health.probe_wait_ms), (3_200, 1_000));
+    // So does a fourth one, and then the one that was asked for.
+    health.observe(Unanswered, 3_199, 9_001, START, CAP);
+    assert_eq!((health.probe_at_ms, health.probe_wait_ms), (3_200, 1_000));
+    health.observe(Unanswered, 9_002, 10_000, START, CAP);
+    assert_eq!((health.probe_at_ms, health.probe_wait_ms), (12_000, 2_000));
+    // The one that was asked for is the third that fails.
+    let mut health = after(&[Unanswered; 2]);
+    health.observe(LaneReport::CallNow, 3_100, 3_200, START, CAP);
+    health.observe(Unanswered, 3_200, 9_000, START, CAP);
+    assert_eq!((health.probe_at_ms, health.probe_wait_ms), (10_000, 1_000));
+}
+
+#[test]
 fn an_answer_to_an_earlier_call_ends_probing() {
     let mut health = after(&[Unanswered; 3]);
     health.observe(Answered(5), 0, 20_000, START, CAP);

@@ -3,6 +3,7 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration};
+use crate::support::within;
 use ringback::clock::Clock as _;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -12,6 +13,7 @@ on_stores!(
     destinations_that_have_much_to_get_keep_no_new_one_waiting,
     a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes,
     an_attempt_that_is_asked_for_is_made_at_once,
+    an_attempt_that_is_asked_for_does_not_wait_because_an_earlier_one_fails,
 );
 
 /// A limit that no call runs into while a test lasts.
@@ -147,6 +149,7 @@ async fn an_attempt_that_is_asked_for_is_made_at_once(stores: Stores) {
     for _ in 0..3 {
         merchant.call().await;
     }
+    until_probing(&server, &merchant).await;
     // The clock stands still, so no probe is due.
     merchant.now_does(Reaction::success());
     let waiting = async |server: &Server| {
@@ -163,5 +166,47 @@ async fn an_attempt_that_is_asked_for_is_made_at_once(stores: Stores) {
     let (status, view) = server.call(reqwest::Method::POST, &path, None).await;
     assert_eq!(status, 200, "{view}");
     server.until_state(&id, "delivered").await;
+    server.stop().await;
+}
+
+/// Waits until the failures of the calls that have arrived are noted.
+async fn until_probing(server: &Server, merchant: &Merchant) {
+    let origin = merchant.url("");
+    let lane: String = url::form_urlencoded::byte_serialize(origin.as_bytes()).collect();
+    let path = format!("/v1/lanes/{lane}");
+    within("the lane to be probing", async {
+        loop {
+            let (status, lane) = server.call(reqwest::Method::GET, &path, None).await;
+            assert_eq!(status, 200, "{lane}");
+            if lane["state"] == "probing" {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+async fn an_attempt_that_is_asked_for_does_not_wait_because_an_earlier_one_fails(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let held = Reaction::Held(Box::new(Reaction::Close));
+    let reactions = vec![Reaction::Close, Reaction::Close, held];
+    let mut merchant = Merchant::scripted(reactions, Reaction::success()).await;
+    for id in ["n0", "n1"] {
+        server.register(every_minute(id, &merchant)).await;
+        merchant.call().await;
+        server.until(id, |view| view["attempts_made"] == 1).await;
+    }
+    server.register(every_minute("n2", &merchant)).await;
+    merchant.call().await;
+    server.register(every_minute("n3", &merchant)).await;
+    server.clock().advance(1);
+    // After two failures the lane has one call in flight at most, and is not probing yet.
+    let path = "/v1/notifications/t/n3/retry";
+    let (status, view) = server.call(reqwest::Method::POST, path, None).await;
+    assert_eq!(status, 200, "{view}");
+    merchant.release();
+    // The third failure makes the lane probing. The clock stands still, so no probe is due by itself.
+    server.until_state("n3", "delivered").await;
     server.stop().await;
 }

@@ -153,6 +153,40 @@ pub async fn a_call_that_is_asked_for_does_not_wait_for_the_next_probe(
     assert_eq!(fixture.claim_ids(40).await, ["1"]);
 }
 
+pub async fn a_call_that_is_asked_for_does_not_wait_for_the_failure_of_an_earlier_one(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(GROWING).await;
+    for id in ["first", "second"] {
+        fixture.put("shop", id, 0).await;
+        fixture.call(UNANSWERED).await;
+    }
+    fixture.put("shop", "third", 0).await;
+    fixture.put("shop", "asked", 0).await;
+    let third = fixture.claim(40).await.leases;
+    assert_eq!(third.len(), 1, "the lane is about to be probing");
+    fixture.turn_to(10);
+    let asked = match third[0].entry.key.id() {
+        "third" => "asked",
+        _ => "third",
+    };
+    let lease = fixture.lease_by_hand(asked).await;
+    let lease = lease.with_report(Some(LaneReport::CallNow));
+    let progress = lease.entry.progress.retry(START_MS + 10);
+    fixture.done(&lease, Settlement::Again(progress)).await;
+    assert_eq!(
+        fixture.claim_ids(40).await,
+        [""; 0],
+        "the third call is in flight"
+    );
+    fixture.turn_to(20);
+    fixture.called(&third[0], UNANSWERED).await;
+    let claimed = fixture.claim(40).await.leases;
+    let ids: Vec<&str> = claimed.iter().map(|lease| lease.entry.key.id()).collect();
+    assert_eq!(ids, [asked]);
+    assert_eq!(claimed[0].class, LaneClass::Probing);
+}
+
 pub async fn the_state_of_a_lane_is_known_to_every_instance(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(GROWING).await;
     for _ in 0..5 {

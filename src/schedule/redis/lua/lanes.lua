@@ -180,7 +180,8 @@ end
 local function observe(health, report, leased_ms)
   local number = tonumber(report)
   if report == 'now' then
-    if health[WAIT] > 0 then health[AT], health.is_changed = NOW, true end
+    -- A lane that fails may be probing before the call is made.
+    if health[WAIT] > 0 or health[FAILURES] > 0 then health[AT], health.is_changed = NOW, true end
     return
   end
   local outcome = number and math.abs(number) % OUTCOMES or tonumber(string.sub(report, 2))
@@ -210,16 +211,15 @@ local function observe(health, report, leased_ms)
   health[FAILURES] = math.min(health[FAILURES] + 1, 65535)
   health[PROVEN] = 0
   health[ALLOWED] = math.max(math.floor(health[ALLOWED] / 2), 1)
+  -- Calls from before the lane was probing, or from before somebody asked for a call, still end. They are no probes, and
+  -- what was asked for does not wait for them.
+  local is_probe = leased_ms >= health[AT]
   if health[WAIT] > 0 then
-    -- Calls from before the lane was probing still end; they are no probes.
-    if leased_ms >= health[AT] then
-      health[WAIT] = math.min(2 * health[WAIT], LONGEST_PROBE)
-      health[AT] = NOW + health[WAIT]
-    end
+    if is_probe then health[WAIT] = math.min(2 * health[WAIT], LONGEST_PROBE) end
   elseif health[FAILURES] >= PROBE_AFTER then
     health[WAIT] = FIRST_PROBE
-    health[AT] = NOW + health[WAIT]
   end
+  if health[WAIT] > 0 and is_probe then health[AT] = NOW + health[WAIT] end
 end
 
 -- Notes that an outage of a lane has ended, for outages.lua. It began at `from`, or when one began that was noted
