@@ -5,9 +5,10 @@ use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_optional_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, given, optional, plain};
+use crate::api::job_notifications::JobNotificationsView;
 use crate::api::job_view::{JobListView, JobView};
 use crate::api::problem::Problem;
-use crate::api::query::{JobPath, NoQuery, jobs_request};
+use crate::api::query::{JobPath, NoQuery, job_notifications_request, jobs_request};
 use crate::api::reason::{check_reason, reason_of, reason_or_null};
 use crate::api::schema::{Part, document, named_schema, or_null};
 use crate::api::view::json;
@@ -51,6 +52,23 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let job = api.service.job(&id).await.map_err(Problem::of_service)?;
     Ok(json(StatusCode::OK, &JobView::of(&job)))
+}
+
+/// `GET /v1/jobs/{id}/notifications`: what has become of its notifications.
+pub async fn notifications(
+    State(api): State<Arc<Api>>,
+    JobPath(id): JobPath,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let (result, limit, cursor) = job_notifications_request(&uri)?;
+    let job = api.service.job(&id).await.map_err(Problem::of_service)?;
+    let (service, cursor) = (&api.service, cursor.as_deref());
+    let found = service.job_notifications(&job, result, cursor, limit).await;
+    let found = found.map_err(Problem::of_service)?;
+    Ok(json(
+        StatusCode::OK,
+        &JobNotificationsView::of(&found, result),
+    ))
 }
 
 /// `POST /v1/jobs/{id}/pause`: nothing more is done until the job is resumed.

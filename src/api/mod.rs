@@ -29,6 +29,7 @@ pub mod field_errors;
 pub mod fields;
 pub mod headers_field;
 pub mod health;
+pub mod job_notifications;
 pub mod job_view;
 pub mod jobs;
 pub mod key_document;
@@ -288,6 +289,7 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/lanes/{lane}/retry", post(lanes::retry))
         .route("/v1/jobs", get(jobs::list))
         .route("/v1/jobs/{id}", get(jobs::show))
+        .route("/v1/jobs/{id}/notifications", get(jobs::notifications))
         .route("/v1/jobs/{id}/pause", post(jobs::pause))
         .route("/v1/jobs/{id}/resume", post(jobs::resume))
         .route("/v1/jobs/{id}/stop", post(jobs::stop))

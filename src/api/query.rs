@@ -12,6 +12,7 @@ use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{JobId, JobState};
+use crate::domain::job_result::JobResult;
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneState;
@@ -22,8 +23,8 @@ use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 pub use audit_log::audit_request;
 use axum::extract::{FromRequestParts, Path};
 pub use described::{
-    audit_parameters, dead_letters_parameters, endpoints_parameters, jobs_parameters,
-    lanes_parameters, list_parameters, path_parameter,
+    audit_parameters, dead_letters_parameters, endpoints_parameters, job_notifications_parameters,
+    jobs_parameters, lanes_parameters, list_parameters, path_parameter,
 };
 use http::Uri;
 use http::request::Parts;
@@ -58,6 +59,7 @@ const LIST: [&str; 11] = [
     "cursor",
 ];
 const JOBS: [&str; 3] = ["state", "limit", "cursor"];
+const JOB_NOTIFICATIONS: [&str; 3] = ["result", "limit", "cursor"];
 const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
 
@@ -251,6 +253,26 @@ pub fn jobs_request(uri: &Uri) -> Result<JobListRequest, Problem> {
     } else {
         Err(Problem::parameters(errors))
     }
+}
+
+/// Reads the query of `GET /v1/jobs/{id}/notifications`: the result, the maximum number of items, and the cursor.
+///
+/// # Errors
+/// The problem that lists every wrong parameter.
+pub fn job_notifications_request(uri: &Uri) -> Result<(JobResult, usize, Option<String>), Problem> {
+    let mut errors = FieldErrors::default();
+    let [result, limit, cursor] = read(uri, &JOB_NOTIFICATIONS, &mut errors);
+    let result = parsed("result", result, &mut errors, parse_job_result);
+    let ListRequest { limit, cursor, .. } = page(limit, cursor, &mut errors);
+    if errors.is_empty() {
+        Ok((result.unwrap_or(JobResult::Done), limit, cursor))
+    } else {
+        Err(Problem::parameters(errors))
+    }
+}
+
+fn parse_job_result(name: &str) -> Result<JobResult, String> {
+    JobResult::from_name(name).ok_or_else(|| "a result is done, skipped or failed".to_string())
 }
 
 fn parse_job_state(name: &str) -> Result<JobState, String> {

@@ -43,6 +43,7 @@ pub const RIGHTS: &[Right] = &[
     ("POST",   "/v1/lanes/{lane}/retry",                Jobs),
     ("GET",    "/v1/jobs",                              Inspect),
     ("GET",    "/v1/jobs/{id}",                         Inspect),
+    ("GET",    "/v1/jobs/{id}/notifications",           Inspect),
     ("POST",   "/v1/jobs/{id}/pause",                   Jobs),
     ("POST",   "/v1/jobs/{id}/resume",                  Jobs),
     ("POST",   "/v1/jobs/{id}/stop",                    Jobs),

@@ -7,6 +7,7 @@ use crate::domain::attempt::Outcome;
 use crate::domain::deferral::DeferralReason;
 use crate::domain::destination::LONGEST_URL;
 use crate::domain::job::{JobKind, JobState};
+use crate::domain::job_result::{JobReason, JobResult};
 use crate::domain::lane_settings::LaneState;
 use crate::domain::order::OrderMode;
 use crate::domain::priority::Priority;
@@ -97,6 +98,11 @@ schema_of_names! {
     JobKindName = "JobKind", JobKind::ALL, "What a job does.";
     /// The names of the states of a job.
     JobStateName = "JobState", JobState::ALL, "The state of a job.";
+    /// The names of what becomes of a notification in a job.
+    JobResultName = "JobResult", JobResult::ALL, "What became of a notification when its turn came: it was changed, it needed \
+        nothing or must not be changed any more, or it could not be changed.";
+    /// The names of the reasons why a job has not changed a notification.
+    JobReasonName = "JobReason", JobReason::ALL, "Why a job has not changed a notification.";
     /// The names of the roles.
     RoleName = "Role", Role::ALL, "What an API key permits.";
     /// The names of the kinds of signing keys.

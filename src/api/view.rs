@@ -7,6 +7,7 @@ use crate::api::schema::{
     AckText, CauseName, DeferralReasonName, LadderText, OrderModeName, PriorityName, StateName,
 };
 use crate::api::timeline::{TimelineEntryView, timeline};
+use crate::domain::attempt::Attempt;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::order::OrderPlace;
@@ -176,7 +177,7 @@ pub struct ListView<'a> {
 /// A notification in a list.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ListedNotification)]
-struct ListItemView<'a> {
+pub struct ListItemView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
     /// `null` if there was no attempt, or if attempts are not kept. Left out if they cannot be read.
@@ -283,6 +284,17 @@ impl<'a> FullView<'a> {
             self.body_bytes = Some(body.len());
         }
         self
+    }
+}
+
+impl<'a> ListItemView<'a> {
+    /// The view of a notification whose last attempt is known.
+    #[must_use]
+    pub fn of(item: &'a Snapshot, last: Option<&'a Attempt>) -> Self {
+        Self {
+            notification: NotificationView::of(item),
+            last_attempt: Some(last.map(LastAttemptView::of)),
+        }
     }
 }
 

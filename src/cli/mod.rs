@@ -13,6 +13,7 @@ mod completions;
 mod demo;
 mod doctor;
 mod exit_status;
+mod job_notifications;
 mod jobs;
 mod ladder;
 mod lanes;

@@ -46,6 +46,7 @@ pub mod headers;
 pub mod http_version;
 pub mod job;
 pub mod job_filter;
+pub mod job_result;
 pub mod key;
 pub mod ladder;
 pub mod lane;

@@ -47,18 +47,3 @@ pub enum ChangeResult {
     /// The journal has no such notification.
     Missing,
 }
-
-impl ChangeResult {
-    /// Whether the change was not made although the notification is in a state that allows it: what it needs is gone.
-    #[must_use]
-    pub fn is_failure(&self) -> bool {
-        match self {
-            Self::PayloadDeleted(_) => true,
-            Self::Done(_)
-            | Self::Refused(_)
-            | Self::Fenced(_)
-            | Self::Superseded(_)
-            | Self::Missing => false,
-        }
-    }
-}

@@ -9,15 +9,16 @@ use super::{
     DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
     JobStep, JobStepped, JobTrial, Journal, JournalApiKeys, JournalAuditLog, JournalCounts,
     JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs, JournalMaintenance,
-    JournalReads, JournalWrites, LaneOrder, Noting, Order, Payload, Pending, PersonAct, Prune,
-    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
-    RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
-    Transition,
+    JournalReads, JournalWrites, LaneOrder, ListedUnchanged, Noting, Order, Payload, Pending,
+    PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult,
+    Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage,
+    StoredEndpoint, TakenJob, Transition,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
+use crate::domain::job_result::JobResult;
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::snapshot::Snapshot;
@@ -309,9 +310,30 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
         self.around(JournalCall::JobChanges, calling).await
     }
 
-    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
-        let calling = self.inner().job_trial(id, since_ms);
+    async fn job_trial(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        most: usize,
+    ) -> Result<JobTrial, JournalError> {
+        let calling = self.inner().job_trial(id, since_ms, most);
         self.around(JournalCall::JobTrial, calling).await
+    }
+
+    async fn job_unchanged(
+        &self,
+        id: &JobId,
+        result: JobResult,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ListedUnchanged>, JournalError> {
+        let calling = self.inner().job_unchanged(id, result, after, limit);
+        self.around(JournalCall::JobUnchanged, calling).await
+    }
+
+    async fn job_reasons(&self, id: &JobId) -> Result<ReasonCounts, JournalError> {
+        let calling = self.inner().job_reasons(id);
+        self.around(JournalCall::JobReasons, calling).await
     }
 }
 

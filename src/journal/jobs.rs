@@ -6,15 +6,12 @@
 //! was suspended can write nothing after another one has taken its job. After a crash, the next server goes on at the
 //! place of the last step that was kept: no step is done twice, and none is left out.
 
-use super::rows::{Fields, StoredRow, corrupt, narrowed};
+use super::job_results::{JobUnchanged, ListedUnchanged, ReasonCounts};
 use super::{Actor, ChangeResult, Changing, Cursor, JournalError};
-use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState};
-use crate::domain::job_filter::JobFilter;
+use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
+use crate::domain::job_result::{JobReason, JobResult};
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use async_trait::async_trait;
-use sqlx::{ColumnIndex, Decode, Type};
 
 /// Maximum number of pending notifications or dead letters that are read for one page of a job.
 pub(super) const MOST_SCANNED: usize = 20_000;
@@ -99,9 +96,28 @@ pub trait JournalJobs: Send + Sync + 'static {
         limit: usize,
     ) -> Result<JobPage, JournalError>;
 
-    /// How those have fared that a job has replayed: of the changes by hand from `since_ms` on, a limited number is looked
-    /// at, the oldest first.
-    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError>;
+    /// How those have fared that a job has replayed: of the changes by hand from `since_ms` on, at most `most` and a limited
+    /// number are looked at, the oldest first.
+    async fn job_trial(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        most: usize,
+    ) -> Result<JobTrial, JournalError>;
+
+    /// The notifications that a job has skipped or could not change, in the order of their turns: at most `limit`, those
+    /// behind the number `after`. At most [`crate::domain::job_result::MOST_LISTED`] of each result are kept.
+    async fn job_unchanged(
+        &self,
+        id: &JobId,
+        result: JobResult,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ListedUnchanged>, JournalError>;
+
+    /// How many notifications a job has not changed, by reason. Servers of the version before counted without reasons, so
+    /// it may be less than the counts of the job say.
+    async fn job_reasons(&self, id: &JobId) -> Result<ReasonCounts, JournalError>;
 }
 
 /// In which state the notifications are to which a filter is applied.
@@ -122,8 +138,21 @@ pub struct JobTrial {
     pub delivered: u64,
     /// For how many of them an attempt has failed since, without a delivery.
     pub failed: u64,
+    /// How many of them are dead letters again.
+    pub dead: u64,
+    /// How many of them are cancelled.
+    pub cancelled: u64,
     /// When the last one was replayed, in milliseconds since 1970; `None` if there is none.
     pub last_ms: Option<i64>,
+}
+
+impl JobTrial {
+    /// How many of them are pending.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        let ended = self.delivered + self.dead + self.cancelled;
+        self.replayed.saturating_sub(ended)
+    }
 }
 
 /// The result of adding a job.
@@ -157,8 +186,14 @@ pub struct TakenJob {
     pub job: BulkJob,
     /// Identifies the taking: the next one has a higher fence.
     pub fence: i64,
-    /// Up to which notification it has come; `None` at its beginning.
+    /// Up to which notification it has come with all of them; `None` at its beginning.
     pub place: Option<Cursor>,
+    /// Up to which notification it has come with all except those that wait. `None` at its beginning, and if only servers
+    /// of the version before have carried it on.
+    pub passed: Option<Cursor>,
+    /// The notifications that wait for the end of an attempt, each with its place, in order. All others up to `passed` had
+    /// their turn, and were counted.
+    pub waiting: Vec<(Key, Cursor)>,
 }
 
 /// A step of a job.
@@ -168,20 +203,37 @@ pub struct JobStep {
     pub id: JobId,
     /// The fence with which it was taken.
     pub fence: i64,
-    /// Up to which notification it has come after the step; `None` if it stays.
+    /// Up to which notification it has come after the step with all of them; `None` if it stays.
     pub place: Option<Cursor>,
+    /// See [`TakenJob::passed`]; `None` if it stays.
+    pub passed: Option<Cursor>,
+    /// The notifications that begin to wait, each with its place.
+    pub begin_waiting: Vec<(Key, Cursor)>,
+    /// The places of those that wait no longer.
+    pub end_waiting: Vec<Cursor>,
     /// The changes to apply. A key comes once at most.
     pub changes: Vec<Changing>,
-    /// How many other notifications of the step needed nothing.
-    pub skipped: u64,
-    /// For how many others it could not be done.
-    pub failed: u64,
+    /// The other notifications of the step.
+    pub unchanged: Vec<JobUnchanged>,
     /// The end of the job, if this is its last step.
     pub end: Option<JobEnd>,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// The server keeps the job for this time from now.
     pub lease_ms: i64,
+}
+
+impl JobStep {
+    /// What the step has not changed: what its server has found before, and what the journal has refused by these results.
+    #[must_use]
+    pub fn unchanged_with(&self, results: &[ChangeResult]) -> Vec<JobUnchanged> {
+        let refused = self.changes.iter().zip(results);
+        let refused = refused.filter_map(|(change, result)| {
+            let reason = JobReason::of_change(result)?;
+            Some(JobUnchanged::new(change.lease.key().clone(), reason))
+        });
+        self.unchanged.iter().cloned().chain(refused).collect()
+    }
 }
 
 /// How a job ends by itself.
@@ -247,18 +299,30 @@ impl JobAdded {
     }
 }
 
+/// What a step adds to the lists of its job.
+pub(super) struct StepAccount {
+    /// What was not changed.
+    pub(super) unchanged: Vec<JobUnchanged>,
+    /// How many are skipped because the job ends without having met them.
+    pub(super) ended_before: u64,
+}
+
 /// Counts a step whose changes had these results, and ends the job if it is the last one.
-pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult]) {
-    let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
-    let done = results.iter().filter(is_done).count();
-    let failed = results.iter().filter(|result| result.is_failure()).count();
+pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult]) -> StepAccount {
     let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
-    job.counts.done += count(done);
-    job.counts.skipped += count(results.len() - done - failed) + step.skipped;
-    job.counts.failed += count(failed) + step.failed;
+    let is_done = |result: &&ChangeResult| JobReason::of_change(result).is_none();
+    let unchanged = step.unchanged_with(results);
+    let of_result = |result| {
+        let found = unchanged.iter().filter(|one| one.reason.result() == result);
+        count(found.count())
+    };
+    job.counts.done += count(results.iter().filter(is_done).count());
+    job.counts.skipped += of_result(JobResult::Skipped);
+    job.counts.failed += of_result(JobResult::Failed);
     job.counts.matched = job.counts.matched.max(job.counts.seen());
+    let skipped = job.counts.skipped;
     match &step.end {
-        None => return,
+        None => {}
         Some(JobEnd::Done) => {
             job.state = JobState::Done;
             job.counts = job.counts.complete();
@@ -268,108 +332,11 @@ pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult
             job.problem = Some(problem.as_str().into());
         }
     }
-    job.ended_ms = Some(step.at_ms);
-}
-
-/// The columns that [`Fields::job`] reads, from `jobs`.
-macro_rules! job_columns {
-    () => {
-        "jobs.id, jobs.kind, jobs.state, jobs.lane, jobs.failed_since_ms, jobs.matched, jobs.done, jobs.skipped, \
-         jobs.failed, jobs.rate, jobs.actor, jobs.reason, jobs.problem, jobs.created_ms, jobs.ended_ms, jobs.filter"
-    };
-}
-/// The columns that [`Fields::taken_job`] reads, from `jobs`.
-macro_rules! taken_job_columns {
-    () => {
-        concat!(
-            $crate::journal::jobs::job_columns!(),
-            ", jobs.fence, jobs.place_ms, jobs.place_row"
-        )
-    };
-}
-/// The outcomes of attempts that got no answer at the transport, as they are stored.
-macro_rules! unanswered {
-    () => {
-        "('timeout', 'connect', 'tls', 'dns', 'protocol')"
-    };
-}
-pub(super) use {job_columns, taken_job_columns, unanswered};
-
-impl<'row, R> Fields<'row, R>
-where
-    R: StoredRow,
-    usize: ColumnIndex<R>,
-    bool: Decode<'row, R::Database> + Type<R::Database>,
-    i64: Decode<'row, R::Database> + Type<R::Database>,
-    &'row str: Decode<'row, R::Database> + Type<R::Database>,
-    &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
-    R::Count: Decode<'row, R::Database> + Type<R::Database>,
-{
-    /// Reads the columns of a job.
-    pub(super) fn job(&mut self) -> Result<BulkJob, JournalError> {
-        let id: &str = self.take()?;
-        let kind: &str = self.take()?;
-        let state: &str = self.take()?;
-        Ok(BulkJob {
-            id: JobId::parse(id).map_err(|_| corrupt("job", &id))?,
-            kind: JobKind::from_name(kind).ok_or_else(|| corrupt("kind of job", &kind))?,
-            state: JobState::from_name(state).ok_or_else(|| corrupt("state of a job", &state))?,
-            lane: self.take::<Option<&str>>()?.map(Lane::from_name),
-            failed_since_ms: self.take()?,
-            counts: JobCounts {
-                matched: narrowed("count", self.take()?)?,
-                done: narrowed("count", self.take()?)?,
-                skipped: narrowed("count", self.take()?)?,
-                failed: narrowed("count", self.take()?)?,
-            },
-            rate: {
-                let stored = narrowed("rate", self.take()?)?;
-                CallRate::from_stored(stored).ok_or_else(|| corrupt("rate", &stored))?
-            },
-            actor: self.take::<&str>()?.into(),
-            reason: self.take::<&str>()?.into(),
-            problem: self.take::<Option<&str>>()?.map(Into::into),
-            created_ms: self.take()?,
-            ended_ms: self.take()?,
-            filter: match self.take::<Option<&str>>()? {
-                Some(stored) => Some(
-                    JobFilter::from_stored(stored)
-                        .ok_or_else(|| corrupt("filter of a job", &stored))?,
-                ),
-                None => None,
-            },
-        })
+    if step.end.is_some() {
+        job.ended_ms = Some(step.at_ms);
     }
-
-    /// Reads the columns of a job, then `fence, place_ms, place_row`.
-    pub(super) fn taken_job(&mut self) -> Result<TakenJob, JournalError> {
-        let job = self.job()?;
-        let fence = self.take()?;
-        let (at_ms, row): (Option<i64>, Option<i64>) = (self.take()?, self.take()?);
-        Ok(TakenJob {
-            job,
-            fence,
-            place: at_ms.zip(row).map(|(at_ms, row)| Cursor { at_ms, row }),
-        })
-    }
-
-    /// Reads the three numbers of a trial, and its last instant.
-    pub(super) fn job_trial(&mut self) -> Result<JobTrial, JournalError> {
-        Ok(JobTrial {
-            replayed: narrowed("count", self.take()?)?,
-            delivered: narrowed("count", self.take()?)?,
-            failed: narrowed("count", self.take()?)?,
-            last_ms: self.take()?,
-        })
-    }
-
-    /// Reads rows with the instant of a place, and `row_id, topic, id`.
-    pub(super) fn job_keys(rows: &'row [R]) -> Result<Vec<(Key, Cursor)>, JournalError> {
-        let read = |row| {
-            let mut fields = Self::of(row);
-            let place = fields.cursor()?;
-            Ok((fields.key()?, place))
-        };
-        rows.iter().map(read).collect()
+    StepAccount {
+        ended_before: job.counts.skipped - skipped,
+        unchanged,
     }
 }

@@ -47,6 +47,8 @@ pub enum JournalCall {
     JobMatches,
     JobChanges,
     JobTrial,
+    JobUnchanged,
+    JobReasons,
     Changes,
     LaneChanges,
     Note,

@@ -46,6 +46,8 @@ mod endpoints;
 mod error;
 mod examination;
 mod history;
+mod job_results;
+mod job_rows;
 mod jobs;
 mod journal_call;
 mod lane_order;
@@ -93,6 +95,7 @@ pub use endpoints::{
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
+pub use job_results::{JobUnchanged, ListedUnchanged, ReasonCounts, listed};
 pub use jobs::{
     JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs, TakenJob,
 };

@@ -67,8 +67,9 @@ pub(super) trait PruningStore: Send {
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
-    /// Deletes jobs that ended before `before_ms`, at most `limit`.
-    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), Self::Error>;
+    /// Deletes jobs that ended before `before_ms`, at most `limit`, and a limited number of rows of their lists first.
+    /// Returns the number of those rows.
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<u64, Self::Error>;
 
     /// Deletes entries of the audit log that are older than `before_ms`, at most `limit`. Returns their number.
     async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, Self::Error>;
@@ -113,7 +114,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     };
     let (payloads, mut records): (Vec<i64>, Vec<i64>) = (rows(payloads), rows(records));
     let payloads = store.delete_payloads(&payloads).await?;
-    store.delete_jobs(prune.records_before_ms, limit).await?;
+    let of_jobs = store.delete_jobs(prune.records_before_ms, limit).await?;
     let acts = store.delete_acts(prune.records_before_ms, limit).await?;
     let more_acts = usize::try_from(acts).is_ok_and(|acts| acts >= limit);
     if let Some(before_ms) = prune.dead_before_ms {
@@ -124,7 +125,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     records.retain(|row| !latest.contains(row));
     // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
     records.sort_unstable();
-    let more = more_payloads || more_records || more_acts || records.len() >= limit;
+    let more = more_payloads || more_records || more_acts || of_jobs > 0 || records.len() >= limit;
     let records = store.delete_records(&records).await?;
     Ok(Pruned {
         payloads,

@@ -85,6 +85,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::JobMatches
         | JournalCall::JobChanges
         | JournalCall::JobTrial
+        | JournalCall::JobUnchanged
+        | JournalCall::JobReasons
         | JournalCall::Changes
         | JournalCall::Note
         | JournalCall::Rebuilding

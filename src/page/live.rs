@@ -11,6 +11,7 @@ use super::session::Session;
 use super::visit::Visit;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId};
+use crate::domain::job_result::JobResult;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::role::Permission;
@@ -120,8 +121,16 @@ impl LiveSubject {
                 hash_job(&job, &mut hasher);
                 if job.counts.done > 0 {
                     // What has become of the first ones, which the page shows.
-                    let changes = page.service.job_changes(&job, None, JOB_CHANGES).await;
-                    for changed in changes.ok()?.items {
+                    let (service, done) = (&page.service, JobResult::Done);
+                    let changes = service
+                        .job_notifications(&job, done, None, JOB_CHANGES)
+                        .await;
+                    for changed in changes
+                        .ok()?
+                        .items
+                        .iter()
+                        .filter_map(|one| one.present.as_ref())
+                    {
                         let attempts = changed.progress.attempts;
                         (changed.state_name(), attempts, changed.fence).hash(&mut hasher);
                     }

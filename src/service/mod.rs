@@ -33,7 +33,8 @@ pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
 pub use jobs::{
-    BulkReply, BulkRequest, JobListRequest, JobPreview, LaneRetryRequest, TRIAL, default_rate,
+    BulkReply, BulkRequest, JobListRequest, JobNotification, JobNotifications, JobPreview,
+    LaneRetryRequest, TRIAL, default_rate,
 };
 pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};

@@ -10,6 +10,7 @@ mod bulk_jobs;
 mod changing;
 mod endpoints;
 mod forgotten_orders;
+mod job_results;
 mod jobs;
 mod keeping;
 mod lanes;
@@ -280,6 +281,8 @@ macro_rules! contract {
             jobs::a_job_that_cannot_go_on_says_why,
             jobs::jobs_that_ended_long_ago_are_pruned,
             jobs::a_job_concerns_what_was_pending_and_not_due,
+            job_results::what_a_step_has_not_changed_is_listed_with_its_reason,
+            job_results::what_waits_for_its_turn_is_kept_with_the_job,
             bulk_jobs::the_same_request_is_one_job_until_that_has_ended,
             bulk_jobs::a_replay_concerns_what_was_dead_when_it_was_made,
             bulk_jobs::a_cancellation_concerns_what_was_pending_when_it_was_made,

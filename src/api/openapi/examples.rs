@@ -100,6 +100,17 @@ pub(super) fn job() -> Value {
     })
 }
 
+pub(super) fn job_notifications() -> Value {
+    json!({
+        "items": [{
+            "topic": "payment.succeeded", "id": "order-1001", "result": "skipped", "reason": "delivered", "detail": null,
+            "at": AT, "notification": null,
+        }],
+        "next_cursor": null, "reasons": [{ "result": "skipped", "reason": "delivered", "count": 1 }], "unlisted": 0,
+        "replayed": null,
+    })
+}
+
 pub(super) fn endpoint_document() -> Value {
     json!({ "url": URL, "ladder": "alipay", "timeout": "5s", "concurrency": 4, "rate": 20 })
 }

@@ -3,13 +3,14 @@
 use super::examples;
 use super::route::{LOCATION, Route};
 use crate::api::bulk_jobs::{BulkCancelDocument, BulkReplayDocument};
+use crate::api::job_notifications::JobNotificationsView;
 use crate::api::job_view::{JobListView, JobView, PreviewView};
 use crate::api::jobs::JobRequestDocument;
 use crate::api::lanes::{HoldView, LaneListView, LaneView};
 use crate::api::problem::ProblemKind::{
     JobEnded, JobRuns, Missing, MissingJob, NoJournal, TooManyJobs,
 };
-use crate::api::query::{jobs_parameters, lanes_parameters};
+use crate::api::query::{job_notifications_parameters, jobs_parameters, lanes_parameters};
 use crate::api::reason::ReasonDocument;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -95,6 +96,17 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Get, "/v1/jobs/{id}", "getJob")
             .says(JOBS, "Looks a job up", "")
             .answer::<JobView<'_>>(200, "The job.", &[], job())
+            .problems(&[MissingJob, NoJournal]),
+        Route::new(Get, "/v1/jobs/{id}/notifications", "listJobNotifications")
+            .says(
+                JOBS,
+                "Lists the notifications of a job that have the same result",
+                "In the order of their turns, as they are now. The first 100,000 that were skipped and the first 100,000 that \
+                 failed are listed; all are counted by their reasons. A page may be short, or even empty, while `next_cursor` \
+                 is not `null`.",
+            )
+            .query(job_notifications_parameters())
+            .answer::<JobNotificationsView<'_>>(200, "A page.", &[], Some(examples::job_notifications()))
             .problems(&[MissingJob, NoJournal]),
         order(
             "/v1/jobs/{id}/pause",

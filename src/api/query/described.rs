@@ -3,11 +3,12 @@
 use super::audit_log::{AUDIT_LOG, LONGEST_ACTOR};
 use super::search::LONGEST_URL_PART;
 use super::{
-    DEAD_LETTERS, DEFAULT_ITEMS, ENDPOINTS, JOBS, LANES, LIST, LONGEST_CURSOR, LONGEST_LANE_CURSOR,
-    MOST_ITEMS,
+    DEAD_LETTERS, DEFAULT_ITEMS, ENDPOINTS, JOB_NOTIFICATIONS, JOBS, LANES, LIST, LONGEST_CURSOR,
+    LONGEST_LANE_CURSOR, MOST_ITEMS,
 };
 use crate::api::schema::{NAME, names, state_names, text};
 use crate::domain::job::JobState;
+use crate::domain::job_result::JobResult;
 use crate::domain::key::LONGEST_ID;
 use crate::domain::lane_settings::LaneState;
 use crate::domain::state::Cause;
@@ -87,6 +88,18 @@ pub fn jobs_parameters() -> Vec<Parameter> {
         cursor(LONGEST_CURSOR),
     ];
     parameters(&JOBS, described)
+}
+
+/// The parameters of `GET /v1/jobs/{id}/notifications`.
+#[must_use]
+pub fn job_notifications_parameters() -> Vec<Parameter> {
+    let results: Vec<&str> = JobResult::ALL.iter().map(|one| one.as_str()).collect();
+    let described = [
+        (names(&results), "The result; `done` if it is left out."),
+        limit(),
+        cursor(LONGEST_CURSOR),
+    ];
+    parameters(&JOB_NOTIFICATIONS, described)
 }
 
 /// The parameters of `GET /v1/audit-log`.

@@ -2,6 +2,7 @@
 
 use super::print_text;
 use crate::cli::client::{Client, ServerArguments};
+use crate::cli::job_notifications;
 use crate::cli::jobs;
 use crate::cli::terminal::{Colours, now_ms};
 use crate::cli::{CommandFailure, block_on};
@@ -34,6 +35,8 @@ pub struct JobArguments {
 enum JobCommand {
     /// Show one job
     Show(OneJobArguments),
+    /// List the notifications of a job that have the same result, with the reasons
+    Notifications(JobNotificationsArguments),
     /// Pause a job: nothing more is done until it is resumed
     Pause(JobOrderArguments),
     /// Resume a job that is paused
@@ -48,6 +51,21 @@ struct OneJobArguments {
     id: String,
     #[command(flatten)]
     server: ServerArguments,
+}
+
+#[derive(Args)]
+struct JobNotificationsArguments {
+    #[command(flatten)]
+    one: OneJobArguments,
+    /// Those that are done, skipped or failed
+    #[arg(long, default_value = "done")]
+    result: String,
+    /// Maximum number of notifications
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// The cursor that the previous page printed, to show the next page
+    #[arg(long)]
+    cursor: Option<String>,
 }
 
 #[derive(Args)]
@@ -85,6 +103,7 @@ pub fn list(arguments: &JobsArguments) -> Result<(), CommandFailure> {
 pub fn run(arguments: &JobArguments) -> Result<(), CommandFailure> {
     let (one, order) = match &arguments.command {
         JobCommand::Show(one) => (one, None),
+        JobCommand::Notifications(asked) => return notifications(asked),
         JobCommand::Pause(order) => (&order.one, Some(("pause", &order.reason))),
         JobCommand::Resume(order) => (&order.one, Some(("resume", &order.reason))),
         JobCommand::Stop(order) => (&order.one, Some(("stop", &order.reason))),
@@ -99,6 +118,33 @@ pub fn run(arguments: &JobArguments) -> Result<(), CommandFailure> {
         }
     };
     print_job(answer, &one.server)
+}
+
+/// Sends the request for the notifications of a job and prints the answer.
+fn notifications(asked: &JobNotificationsArguments) -> Result<(), CommandFailure> {
+    let server = &asked.one.server;
+    let client = Client::new(server)?;
+    let mut url = client.url(&["jobs", &asked.one.id, "notifications"]);
+    let limit = asked.limit.map(|limit| limit.to_string());
+    let query = [
+        ("result", Some(&asked.result)),
+        ("limit", limit.as_ref()),
+        ("cursor", asked.cursor.as_ref()),
+    ];
+    for (name, value) in query {
+        if let Some(value) = value {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+    }
+    let answer = block_on(client.call(Method::GET, url, None))?;
+    print_text(answer, server, |answer| {
+        let page = serde_json::from_slice(answer)?;
+        Ok(job_notifications::list(
+            &page,
+            Colours::of_stdout(),
+            now_ms(),
+        ))
+    })
 }
 
 /// Prints a job.

@@ -151,6 +151,7 @@ impl PostgresCall for CountFiltered<'_> {
 pub(super) struct FindTrial<'call> {
     pub(super) id: &'call JobId,
     pub(super) since_ms: i64,
+    pub(super) most: usize,
 }
 
 #[async_trait]
@@ -164,7 +165,7 @@ impl PostgresCall for FindTrial<'_> {
                     SELECT 1 FROM attempts AS a
                     WHERE a.notification = s.notification AND a.series = s.series AND a.outcome <> 'interrupted'
                 )),
-                max(t.at_ms)
+                count(*) FILTER (WHERE s.state = 'dead'), count(*) FILTER (WHERE s.state = 'cancelled'), max(t.at_ms)
              FROM (
                 SELECT * FROM transitions
                 WHERE kind IN ('cancelled', 'discarded', 'replayed', 'resent', 'retried', 'rescheduled')
@@ -175,7 +176,7 @@ impl PostgresCall for FindTrial<'_> {
              WHERE t.kind = 'replayed' AND (t.detail = $3 OR strpos(t.detail, $3 || ':') = 1)",
         )
         .bind(self.since_ms)
-        .bind(limit_of(MOST_SCANNED))
+        .bind(limit_of(self.most.min(MOST_SCANNED)))
         .bind(self.id.in_history())
         .fetch_one(connection)
         .await?;

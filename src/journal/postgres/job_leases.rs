@@ -3,12 +3,12 @@
 use super::change::change_all;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::job_results;
 use super::statements::storable;
 use crate::domain::job::JobId;
 use crate::journal::ChangeResult;
-use crate::journal::jobs::{
-    JobStep, JobStepped, TakenJob, advance, job_columns, taken_job_columns,
-};
+use crate::journal::job_rows::{job_columns, taken_job_columns};
+use crate::journal::jobs::{JobStep, JobStepped, TakenJob, advance};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use async_trait::async_trait;
@@ -34,6 +34,7 @@ impl PostgresCall for TakeJob {
     type Reply = Option<TakenJob>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
         let found = sqlx::query(concat!(
             "WITH free AS MATERIALIZED (
                 SELECT id FROM jobs
@@ -47,9 +48,11 @@ impl PostgresCall for TakeJob {
             taken_job_columns!()
         ))
         .bind(self.lease_ms)
-        .fetch_optional(connection)
+        .fetch_optional(&mut *transaction)
         .await?;
-        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
+        let taken = job_results::taken(&mut transaction, found).await?;
+        transaction.commit().await?;
+        Ok(taken)
     }
 }
 
@@ -93,6 +96,7 @@ impl PostgresCall for RetakeJob<'_> {
     type Reply = Option<TakenJob>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
         let found = sqlx::query(concat!(
             "UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
             now_ms!(),
@@ -102,9 +106,11 @@ impl PostgresCall for RetakeJob<'_> {
         .bind(self.lease_ms)
         .bind(self.id.as_str())
         .bind(self.fence)
-        .fetch_optional(connection)
+        .fetch_optional(&mut *transaction)
         .await?;
-        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
+        let taken = job_results::taken(&mut transaction, found).await?;
+        transaction.commit().await?;
+        Ok(taken)
     }
 }
 
@@ -140,13 +146,15 @@ impl PostgresCall for DoStep<'_> {
             transaction.rollback().await?;
             return Ok(JobStepped::NotificationLost);
         }
-        advance(&mut job, step, &results);
+        let account = advance(&mut job, step, &results);
+        job_results::keep(&mut transaction, step, &account).await?;
         sqlx::query(concat!(
             "UPDATE jobs SET state = $1, matched = $2, done = $3, skipped = $4, failed = $5, problem = $6,
                              ended_ms = $7, place_ms = coalesce($8, place_ms),
-                             place_row = coalesce($9, place_row), leased_until_ms = $10 + ",
+                             place_row = coalesce($9, place_row), passed_ms = coalesce($10, passed_ms),
+                             passed_row = coalesce($11, passed_row), leased_until_ms = $12 + ",
             now_ms!(),
-            " WHERE id = $11"
+            " WHERE id = $13"
         ))
         .bind(job.state.as_str())
         .bind(count_of(job.counts.matched))
@@ -157,6 +165,8 @@ impl PostgresCall for DoStep<'_> {
         .bind(job.ended_ms)
         .bind(step.place.map(|place| place.at_ms))
         .bind(step.place.map(|place| place.row))
+        .bind(step.passed.map(|passed| passed.at_ms))
+        .bind(step.passed.map(|passed| passed.row))
         .bind(step.lease_ms)
         .bind(step.id.as_str())
         .execute(&mut *transaction)

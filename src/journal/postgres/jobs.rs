@@ -7,15 +7,20 @@ use super::error::PostgresFailure;
 use super::filtered_pages::{CountFiltered, FindFilteredPage, FindTrial};
 use super::job_changes::FindJobChanges;
 use super::job_leases::{DoStep, KeepJob, RetakeJob, TakeJob};
+use super::job_orders::ObeyOrder;
 use super::job_pages::{CountMatches, FindJobPage};
+use super::job_results::{self, CountReasons, ListUnchanged};
 use super::statements::storable;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::domain::job_filter::JobFilter;
+use crate::domain::job_result::JobResult;
+use crate::journal::job_results::{ListedUnchanged, ReasonCounts};
+use crate::journal::job_rows::job_columns;
 use crate::journal::jobs::{
     FilteredState, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
-    TakenJob, job_columns,
+    TakenJob,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
@@ -166,8 +171,34 @@ impl JournalJobs for PostgresJournal {
             .await
     }
 
-    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
-        self.connections.read(&FindTrial { id, since_ms }).await
+    async fn job_trial(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        most: usize,
+    ) -> Result<JobTrial, JournalError> {
+        let call = FindTrial { id, since_ms, most };
+        self.connections.read(&call).await
+    }
+
+    async fn job_unchanged(
+        &self,
+        id: &JobId,
+        result: JobResult,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ListedUnchanged>, JournalError> {
+        let call = ListUnchanged {
+            id,
+            result,
+            after,
+            limit,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn job_reasons(&self, id: &JobId) -> Result<ReasonCounts, JournalError> {
+        self.connections.read(&CountReasons(id)).await
     }
 }
 
@@ -229,15 +260,11 @@ impl PostgresCall for AddJob<'_> {
                 return Err(PostgresFailure::Conflict(ended));
             }
         }
-        sqlx::query(
-            "DELETE FROM jobs WHERE id IN (
-                SELECT id FROM jobs WHERE ended_ms IS NOT NULL
-                ORDER BY ended_ms LIMIT greatest(0, (SELECT count(*) FROM jobs) - $1)
-             )",
-        )
-        .bind(limit_of(MOST_JOBS_KEPT))
-        .execute(&mut *transaction)
-        .await?;
+        let all: i64 = sqlx::query_scalar("SELECT count(*) FROM jobs")
+            .fetch_one(&mut *transaction)
+            .await?;
+        let too_many = all.saturating_sub(limit_of(MOST_JOBS_KEPT));
+        job_results::forget_jobs(&mut transaction, i64::MAX, too_many).await?;
         transaction.commit().await?;
         Ok(JobAdded::Added)
     }
@@ -346,59 +373,5 @@ impl PostgresCall for ListJobs<'_> {
         .await?;
         let jobs = found.iter().map(|row| Fields::of(row).job());
         Ok(jobs.collect::<Result<_, _>>()?)
-    }
-}
-
-/// See [`JournalJobs::order_job`]. An order that ends the job is not repeated after its commit was sent: the second
-/// try would be refused.
-struct ObeyOrder<'call> {
-    id: &'call JobId,
-    order: JobOrder,
-    actor: &'call Actor,
-    reason: &'call str,
-    at_ms: i64,
-    instance: &'call str,
-}
-
-#[async_trait]
-impl PostgresCall for ObeyOrder<'_> {
-    type Reply = JobOrdered;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<JobOrdered, PostgresFailure> {
-        let mut transaction = connection.begin().await?;
-        let found = sqlx::query(concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs WHERE id = $1 FOR UPDATE"
-        ))
-        .bind(self.id.as_str())
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let Some(mut job) = found.map(|row| Fields::of(&row).job()).transpose()? else {
-            transaction.rollback().await?;
-            return Ok(JobOrdered::Missing);
-        };
-        let Some(state) = self.order.apply(job.state) else {
-            transaction.rollback().await?;
-            return Ok(JobOrdered::Refused(Box::new(job)));
-        };
-        if state != job.state {
-            let act = PersonAct::of_job_order(&job, self.order, self.actor, self.at_ms)
-                .for_reason(self.reason);
-            audit_log::keep(&mut transaction, self.instance, &act).await?;
-            job.state = state;
-            job.ended_ms = state.has_ended().then_some(self.at_ms);
-            sqlx::query(
-                "UPDATE jobs SET state = $1, ended_ms = $2, leased_until_ms = 0 WHERE id = $3",
-            )
-            .bind(state.as_str())
-            .bind(job.ended_ms)
-            .bind(self.id.as_str())
-            .execute(&mut *transaction)
-            .await?;
-        }
-        let committed = transaction.commit().await;
-        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
-        Ok(JobOrdered::Done(Box::new(job)))
     }
 }

@@ -3,6 +3,7 @@
 use super::audit_log;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
@@ -126,17 +127,8 @@ impl PruningStore for PgConnection {
         delete(self, DELETE_PAYLOADS, rows).await
     }
 
-    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), PostgresFailure> {
-        sqlx::query(
-            "DELETE FROM jobs WHERE id IN (
-                SELECT id FROM jobs WHERE ended_ms IS NOT NULL AND ended_ms < $1 ORDER BY ended_ms LIMIT $2
-             )",
-        )
-        .bind(before_ms)
-        .bind(limit_of(limit))
-        .execute(self)
-        .await?;
-        Ok(())
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<u64, PostgresFailure> {
+        job_results::forget_jobs(self, before_ms, limit_of(limit)).await
     }
 
     async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, PostgresFailure> {

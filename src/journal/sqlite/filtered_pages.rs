@@ -122,6 +122,7 @@ pub(super) async fn trial(
     readers: &SqlitePool,
     id: &JobId,
     since_ms: i64,
+    most: usize,
 ) -> Result<JobTrial, SqliteFailure> {
     let row = sqlx::query(
         "SELECT count(*), count(*) FILTER (WHERE n.state = 'delivered'),
@@ -129,7 +130,7 @@ pub(super) async fn trial(
                 SELECT 1 FROM attempts AS a
                 WHERE a.notification = n.row_id AND a.series = n.series AND a.outcome <> 'interrupted'
             )),
-            max(t.at_ms)
+            count(*) FILTER (WHERE n.state = 'dead'), count(*) FILTER (WHERE n.state = 'cancelled'), max(t.at_ms)
          FROM (
             SELECT * FROM transitions INDEXED BY changed_by_hand
             WHERE kind IN ('cancelled', 'discarded', 'replayed', 'resent', 'retried', 'rescheduled') AND at_ms >= ?1
@@ -139,7 +140,7 @@ pub(super) async fn trial(
          WHERE t.kind = 'replayed' AND (t.detail = ?3 OR instr(t.detail, ?3 || ':') = 1)",
     )
     .bind(since_ms)
-    .bind(limit_of(MOST_SCANNED))
+    .bind(limit_of(most.min(MOST_SCANNED)))
     .bind(id.in_history())
     .fetch_one(readers)
     .await?;

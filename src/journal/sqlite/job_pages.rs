@@ -3,7 +3,8 @@
 use super::error::SqliteFailure;
 use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
-use crate::journal::jobs::{JobPage, MOST_SCANNED, unanswered};
+use crate::journal::job_rows::unanswered;
+use crate::journal::jobs::{JobPage, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use sqlx::{SqliteConnection, SqlitePool};

@@ -1,33 +1,30 @@
-//! Jobs: keeping and finding them, the orders that change them, their leases and steps.
+//! Jobs: keeping and finding them, and the orders that change them.
 
 use super::SqliteJournal;
 use super::audit_log;
 use super::error::SqliteFailure;
 use super::filtered_pages;
 use super::job_changes;
+use super::job_leases;
 use super::job_pages::{job_matches, job_page};
-use super::writes::change;
+use super::job_results;
 use crate::domain::job::{
     BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::domain::job_filter::JobFilter;
+use crate::domain::job_result::JobResult;
+use crate::journal::job_results::{ListedUnchanged, ReasonCounts};
+use crate::journal::job_rows::job_columns;
 use crate::journal::jobs::{
     FilteredState, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
-    TakenJob, advance, job_columns, taken_job_columns,
+    TakenJob,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
-use crate::journal::{Actor, ChangeResult, Cursor, JournalError, PersonAct};
+use crate::journal::{Actor, Cursor, JournalError, PersonAct};
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
-
-/// Now, in milliseconds since 1970, by the clock of this machine.
-macro_rules! now_ms {
-    () => {
-        "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
-    };
-}
 
 #[async_trait]
 impl JournalJobs for SqliteJournal {
@@ -76,40 +73,20 @@ impl JournalJobs for SqliteJournal {
     }
 
     async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError> {
-        // A server asks for jobs all the time, and usually there is none. The look-up writes nothing.
-        let free = sqlx::query_scalar(concat!(
-            "SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_open
-             WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
-            now_ms!(),
-            ")"
-        ))
-        .fetch_one(&self.readers)
-        .await;
-        let free: bool = free.map_err(SqliteFailure::from)?;
-        if !free {
+        if !job_leases::is_one_free(&self.readers).await? {
             return Ok(None);
         }
         let mut transaction = self.writer()?.begin().await?;
-        let taken = take(transaction.connection(), lease_ms).await?;
+        let taken = job_leases::take(transaction.connection(), lease_ms).await?;
         transaction.commit().await?;
         Ok(taken)
     }
 
     async fn keep_job(&self, id: &JobId, fence: i64, lease_ms: i64) -> Result<bool, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let kept = sqlx::query(concat!(
-            "UPDATE jobs SET leased_until_ms = ",
-            now_ms!(),
-            " + ? WHERE id = ? AND fence = ? AND state = 'running'"
-        ))
-        .bind(lease_ms)
-        .bind(id.as_str())
-        .bind(fence)
-        .execute(transaction.connection())
-        .await;
-        let kept = kept.map_err(SqliteFailure::from)?;
+        let kept = job_leases::keep(transaction.connection(), id, fence, lease_ms).await?;
         transaction.commit().await?;
-        Ok(kept.rows_affected() == 1)
+        Ok(kept)
     }
 
     async fn retake_job(
@@ -119,25 +96,14 @@ impl JournalJobs for SqliteJournal {
         lease_ms: i64,
     ) -> Result<Option<TakenJob>, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let found = sqlx::query(concat!(
-            "UPDATE jobs SET fence = fence + 1, leased_until_ms = ",
-            now_ms!(),
-            " + ? WHERE id = ? AND fence = ? AND state = 'running' RETURNING ",
-            taken_job_columns!()
-        ))
-        .bind(lease_ms)
-        .bind(id.as_str())
-        .bind(fence)
-        .fetch_optional(transaction.connection())
-        .await;
-        let found = found.map_err(SqliteFailure::from)?;
+        let taken = job_leases::retake(transaction.connection(), id, fence, lease_ms).await?;
         transaction.commit().await?;
-        found.map(|row| Fields::of(&row).taken_job()).transpose()
+        Ok(taken)
     }
 
     async fn step_job(&self, step: &JobStep) -> Result<JobStepped, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let stepped = do_step(transaction.connection(), &self.instance, step).await?;
+        let stepped = job_leases::do_step(transaction.connection(), &self.instance, step).await?;
         match stepped {
             JobStepped::Kept(_) => transaction.commit().await?,
             JobStepped::NotificationLost | JobStepped::JobLost => transaction.release().await?,
@@ -189,8 +155,27 @@ impl JournalJobs for SqliteJournal {
         Ok(job_changes::page(&self.readers, id, after, limit).await?)
     }
 
-    async fn job_trial(&self, id: &JobId, since_ms: i64) -> Result<JobTrial, JournalError> {
-        Ok(filtered_pages::trial(&self.readers, id, since_ms).await?)
+    async fn job_trial(
+        &self,
+        id: &JobId,
+        since_ms: i64,
+        most: usize,
+    ) -> Result<JobTrial, JournalError> {
+        Ok(filtered_pages::trial(&self.readers, id, since_ms, most).await?)
+    }
+
+    async fn job_unchanged(
+        &self,
+        id: &JobId,
+        result: JobResult,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ListedUnchanged>, JournalError> {
+        Ok(job_results::page(&self.readers, id, result, after, limit).await?)
+    }
+
+    async fn job_reasons(&self, id: &JobId) -> Result<ReasonCounts, JournalError> {
+        Ok(job_results::reasons(&self.readers, id).await?)
     }
 }
 
@@ -266,15 +251,11 @@ async fn add(
     if let Some(act) = PersonAct::of_new_job(job) {
         audit_log::keep(connection, instance, &act).await?;
     }
-    sqlx::query(
-        "DELETE FROM jobs WHERE id IN (
-            SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_ms IS NOT NULL
-            ORDER BY ended_ms LIMIT max(0, (SELECT count(*) FROM jobs) - ?)
-         )",
-    )
-    .bind(limit_of(MOST_JOBS_KEPT))
-    .execute(connection)
-    .await?;
+    let all: i64 = sqlx::query_scalar("SELECT count(*) FROM jobs")
+        .fetch_one(&mut *connection)
+        .await?;
+    let too_many = all.saturating_sub(limit_of(MOST_JOBS_KEPT));
+    job_results::forget_jobs(connection, i64::MAX, too_many).await?;
     Ok(JobAdded::Added)
 }
 
@@ -339,74 +320,4 @@ async fn obey(
             .await?;
     }
     Ok((JobOrdered::Done(Box::new(job)), act))
-}
-
-async fn take(
-    connection: &mut SqliteConnection,
-    lease_ms: i64,
-) -> Result<Option<TakenJob>, SqliteFailure> {
-    let found = sqlx::query(concat!(
-        "UPDATE jobs SET fence = fence + 1, leased_until_ms = ",
-        now_ms!(),
-        " + ? WHERE id = (
-            SELECT id FROM jobs INDEXED BY jobs_open
-            WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
-        now_ms!(),
-        " ORDER BY id LIMIT 1) RETURNING ",
-        taken_job_columns!()
-    ))
-    .bind(lease_ms)
-    .fetch_optional(connection)
-    .await?;
-    let taken = found.map(|row| Fields::of(&row).taken_job());
-    Ok(taken.transpose()?)
-}
-
-async fn do_step(
-    connection: &mut SqliteConnection,
-    instance: &Arc<str>,
-    step: &JobStep,
-) -> Result<JobStepped, SqliteFailure> {
-    let found = sqlx::query(concat!(
-        "SELECT ",
-        job_columns!(),
-        " FROM jobs WHERE id = ? AND fence = ? AND state = 'running'"
-    ))
-    .bind(step.id.as_str())
-    .bind(step.fence)
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(row) = found else {
-        return Ok(JobStepped::JobLost);
-    };
-    let mut job = Fields::of(&row).job()?;
-    let mut results = Vec::with_capacity(step.changes.len());
-    for changing in &step.changes {
-        let result = change(connection, instance, changing).await?;
-        if let ChangeResult::Fenced(_) = result {
-            return Ok(JobStepped::NotificationLost);
-        }
-        results.push(result);
-    }
-    advance(&mut job, step, &results);
-    sqlx::query(concat!(
-        "UPDATE jobs SET state = ?, matched = ?, done = ?, skipped = ?, failed = ?, problem = ?, ended_ms = ?,
-                         place_ms = ifnull(?, place_ms), place_row = ifnull(?, place_row), leased_until_ms = ",
-        now_ms!(),
-        " + ? WHERE id = ?"
-    ))
-    .bind(job.state.as_str())
-    .bind(count_of(job.counts.matched))
-    .bind(count_of(job.counts.done))
-    .bind(count_of(job.counts.skipped))
-    .bind(count_of(job.counts.failed))
-    .bind(job.problem.as_deref())
-    .bind(job.ended_ms)
-    .bind(step.place.map(|place| place.at_ms))
-    .bind(step.place.map(|place| place.row))
-    .bind(step.lease_ms)
-    .bind(step.id.as_str())
-    .execute(connection)
-    .await?;
-    Ok(JobStepped::Kept(results))
 }

@@ -2,6 +2,7 @@
 
 use super::audit_log;
 use super::error::SqliteFailure;
+use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{self, EndedRow, PruningStore};
@@ -108,18 +109,8 @@ impl PruningStore for SqliteConnection {
         delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
     }
 
-    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), SqliteFailure> {
-        sqlx::query(
-            "DELETE FROM jobs WHERE id IN (
-                SELECT id FROM jobs INDEXED BY jobs_ended
-                WHERE ended_ms IS NOT NULL AND ended_ms < ? ORDER BY ended_ms LIMIT ?
-             )",
-        )
-        .bind(before_ms)
-        .bind(limit_of(limit))
-        .execute(self)
-        .await?;
-        Ok(())
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<u64, SqliteFailure> {
+        job_results::forget_jobs(self, before_ms, limit_of(limit)).await
     }
 
     async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, SqliteFailure> {

@@ -1,6 +1,7 @@
-//! Jobs: the list, and the page of one with its progress, what has become of the notifications, and the orders that it
-//! takes ([`orders`]).
+//! Jobs: the list, and the page of one with its progress, what has become of its notifications ([`notifications`]), and the
+//! orders that it takes ([`orders`]).
 
+mod notifications;
 pub(super) mod orders;
 
 use super::Page;
@@ -8,7 +9,6 @@ use super::bulk::filters::in_words;
 use super::frame::PageFrame;
 use super::html::{address, document};
 use super::language::Language;
-use super::listed::ListedRow;
 use super::live::LiveSubject;
 use super::problem::PageProblem;
 use super::texts::bulk::BulkTexts;
@@ -17,21 +17,22 @@ use super::texts::letters::LetterTexts;
 use super::texts::search::SearchTexts;
 use super::times::TimeTag;
 use super::visit::Visit;
-use crate::domain::attempt::Outcome;
 use crate::domain::job::{BulkJob, JobId, JobKind, JobState};
-use crate::domain::state::State as NotificationState;
-use crate::service::{JobListRequest, ListPage, ServiceError, TRIAL};
+use crate::domain::job_result::JobResult;
+use crate::journal::JobTrial;
+use crate::service::{JobListRequest, JobNotifications, ServiceError};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
+use notifications::{JobNotificationRow, ResultLink, ShownTrial, reasons_in_words};
 use orders::{FailedOrder, OrderForm};
 use std::sync::Arc;
 
 /// Jobs on a page of the list.
 const JOBS_SHOWN: usize = 50;
 /// Notifications on the page of a job. The trial is among the first ones.
-const CHANGES_SHOWN: usize = 50;
+const NOTIFICATIONS_SHOWN: usize = 50;
 /// Maximum length of a cursor, in bytes.
 const LONGEST_CURSOR: usize = 256;
 
@@ -66,7 +67,13 @@ struct JobPageDocument<'a> {
     is_release: bool,
     trial: Option<ShownTrial>,
     orders: Vec<OrderForm>,
-    changes: Vec<ListedRow>,
+    lists: Vec<ResultLink>,
+    reasons: Vec<(&'static str, u64)>,
+    unlisted: u64,
+    fared: Option<JobTrial>,
+    is_of_done: bool,
+    rows: Vec<JobNotificationRow>,
+    first: String,
     next: Option<String>,
     has_cursor: bool,
 }
@@ -90,14 +97,6 @@ struct JobRow {
     actor: String,
     created: TimeTag,
     ended: Option<TimeTag>,
-}
-
-/// How the first ones fare that a job has replayed.
-struct ShownTrial {
-    replayed: usize,
-    delivered: usize,
-    failed: usize,
-    waiting: usize,
 }
 
 impl JobRow {
@@ -143,35 +142,6 @@ impl JobRow {
             created: TimeTag(job.created_ms),
             ended: job.ended_ms.map(TimeTag),
         }
-    }
-}
-
-impl ShownTrial {
-    /// Of the first notifications that a job has changed. `None` if it replays nothing.
-    fn of(job: &BulkJob, first: &ListPage) -> Option<Self> {
-        let trial = usize::try_from(TRIAL).unwrap_or(usize::MAX);
-        let replayed = first.items.len().min(trial);
-        if job.kind != JobKind::Replay || replayed == 0 {
-            return None;
-        }
-        let (mut delivered, mut failed) = (0, 0);
-        let attempts = first.last_attempts.as_deref().unwrap_or_default();
-        for (item, last) in first.items.iter().zip(attempts).take(trial) {
-            let has_failed = last.as_ref().is_some_and(|last| {
-                last.series == item.progress.series && last.answer.outcome != Outcome::Interrupted
-            });
-            match item.state {
-                NotificationState::Delivered => delivered += 1,
-                _ if has_failed => failed += 1,
-                _ => {}
-            }
-        }
-        Some(Self {
-            replayed,
-            delivered,
-            failed,
-            waiting: replayed - delivered - failed,
-        })
     }
 }
 
@@ -253,11 +223,13 @@ async fn answer(
     let cursor = visit.parameter("cursor");
     let cursor = cursor.filter(|cursor| cursor.len() <= LONGEST_CURSOR);
     let is_release = job.kind == JobKind::LaneRelease;
-    let changes = match is_release || job.counts.done == 0 {
-        true => ListPage::default(),
+    let asked = visit.parameter("result").unwrap_or_default();
+    let result = JobResult::from_name(&asked).unwrap_or(JobResult::Done);
+    let found = match is_release {
+        true => JobNotifications::default(),
         false => {
-            let service = &page.service;
-            let reading = service.job_changes(&job, cursor.as_deref(), CHANGES_SHOWN);
+            let (service, cursor) = (&page.service, cursor.as_deref());
+            let reading = service.job_notifications(&job, result, cursor, NOTIFICATIONS_SHOWN);
             reading.await?
         }
     };
@@ -268,7 +240,9 @@ async fn answer(
         false => frame,
     };
     let path = path_of(id);
-    let next = changes.next.as_deref();
+    let next = found.next.as_deref();
+    let to = |cursor: &str| address(&path, &[("result", result.as_str()), ("cursor", cursor)]);
+    let is_of_done = result == JobResult::Done;
     let shown = JobPageDocument {
         frame,
         t,
@@ -284,16 +258,20 @@ async fn answer(
         is_replay: job.kind == JobKind::Replay,
         is_release,
         trial: match cursor {
-            None => ShownTrial::of(&job, &changes),
-            Some(_) => None,
+            None if is_of_done => ShownTrial::of(&job, &found),
+            None | Some(_) => None,
         },
         orders: orders::forms(visit, &job, failed.as_ref()),
-        changes: ListedRow::all(
-            &changes.items,
-            changes.last_attempts.as_deref().unwrap_or_default(),
-            visit.language,
-        ),
-        next: next.map(|next| address(&path, &[("cursor", next)])),
+        lists: ResultLink::all(&job, &path, result, visit.language),
+        reasons: reasons_in_words(&found, result, visit.language),
+        unlisted: found.unlisted,
+        fared: found.fared.filter(|fared| fared.replayed > 0),
+        is_of_done,
+        rows: (found.items.iter())
+            .map(|item| JobNotificationRow::of(item, visit.language))
+            .collect(),
+        first: to(""),
+        next: next.map(to),
         has_cursor: cursor.is_some(),
         path,
         row,

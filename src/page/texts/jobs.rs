@@ -47,8 +47,16 @@ super::texts!(JobTexts {
     trial_waiting: "not attempted yet", "尚未投递";
 
     outcomes: "What became of them", "处理结果";
-    outcomes_says: "The notifications that the job has changed, in this order, as they are now. Of what it skipped or could not do, it keeps the numbers alone.", "任务已处理的通知及其当前状态，按处理顺序排列。跳过和失败的只保留数量。";
-    outcomes_none: "It has changed none yet.", "尚未处理任何通知。";
+    outcomes_says: "In the order of their turns, as they are now.", "按处理顺序排列，显示通知的当前状态。";
+    unlisted: "Counted and not listed", "仅计数，未列出";
+    turn_at: "At", "处理时间";
+    why: "Why", "原因";
+    not_kept: "not kept any more", "记录已删除";
+    now: "Of those that it replayed, told of the first", "所重放通知的当前状态，统计前";
+    now_dead: "dead again", "再次成为死信";
+    now_cancelled: "cancelled", "已取消";
+    now_pending: "pending", "待投递";
+    outcomes_none: "There is none yet.", "暂无通知。";
     outcomes_release: "A release changes no single notification.", "解除暂停不会逐条修改通知。";
     look_on: "Look on", "继续查找";
 

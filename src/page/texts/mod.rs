@@ -12,6 +12,7 @@ pub mod endpoint_fields;
 pub mod endpoints;
 pub mod frame;
 pub mod history;
+pub mod job_reasons;
 pub mod jobs;
 pub mod letters;
 pub mod notification;

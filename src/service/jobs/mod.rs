@@ -6,12 +6,13 @@
 
 mod after_outage;
 mod bulk;
-mod changes;
 mod counting;
 mod filtered;
 mod keeping;
 mod lane_retry;
+mod notifications;
 mod queue;
+mod reasons;
 mod run;
 mod runner;
 mod step;
@@ -30,6 +31,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::{Actor, JobAdded, JobOrdered, Journal};
 pub use bulk::{BulkReply, BulkRequest};
 use counting::{Counted, count};
+pub use notifications::{JobNotification, JobNotifications};
 use std::sync::Arc;
 pub use trial::TRIAL;
 use uuid::Uuid;

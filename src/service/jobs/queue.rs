@@ -1,7 +1,8 @@
 //! The notifications of a job whose turn comes: those that were read, and those that wait for the end of an attempt.
 //!
-//! A job stands at a place, which its next server continues from. It never stands behind a notification that waits. So if
-//! the server dies, the next one meets it again, and none is left out.
+//! The journal keeps up to where all had their turn except those that wait, and those that wait. The next server goes on
+//! there, so none is left out, and none that was counted has another turn. Servers of the version before know only a place
+//! that stands before the first one that waits.
 
 use crate::domain::key::Key;
 use crate::journal::{Cursor, JobPage};
@@ -24,6 +25,19 @@ pub(super) struct QueuedTurn {
     /// When its turn came first.
     since: Instant,
     again_at: Instant,
+    /// Whether the journal knows that it waits.
+    is_waiting: bool,
+}
+
+/// What changes by a step about those that wait.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct WaitingChange {
+    /// Those that begin to wait.
+    pub(super) begin: Vec<(Key, Cursor)>,
+    /// The places of those that wait no longer.
+    pub(super) end: Vec<Cursor>,
+    /// Those that have waited for too long.
+    pub(super) too_long: Vec<Key>,
 }
 
 /// See the module.
@@ -42,14 +56,33 @@ pub(super) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Begins behind a place.
-    pub(super) fn behind(place: Option<Cursor>) -> Self {
+    /// Goes on where a job stands: behind `place` all except those that wait had their turn up to `passed`.
+    pub(super) fn resumed(
+        place: Option<Cursor>,
+        passed: Option<Cursor>,
+        waiting: Vec<(Key, Cursor)>,
+        now: Instant,
+    ) -> Self {
+        // If `place` is ahead, a server of the version before has gone on from it, and nothing waits before it any more.
+        let passed = [place, passed].into_iter().flatten();
+        let passed = passed.max_by_key(|place| in_order(*place));
+        let is_left = |at: Cursor| place.is_none_or(|place| in_order(at) > in_order(place));
+        let mut before = place;
+        let waiting = waiting.into_iter().filter(|(_, at)| is_left(*at));
+        let waiting = waiting.map(|(key, place)| QueuedTurn {
+            key,
+            place,
+            before: before.replace(place),
+            since: now,
+            again_at: now,
+            is_waiting: true,
+        });
         Self {
+            waiting: waiting.collect(),
             ahead: VecDeque::new(),
-            read_to: place,
+            read_to: passed,
             is_read: false,
-            passed: place,
-            waiting: Vec::new(),
+            passed,
         }
     }
 
@@ -84,48 +117,56 @@ impl JobQueue {
                 before: self.passed.replace(place),
                 since: now,
                 again_at: now,
+                is_waiting: false,
             });
         }
         turns
     }
 
-    /// Lets notifications wait whose attempts are in flight. Returns the number of those that have waited for too long.
+    /// Lets notifications wait whose attempts are in flight, of those that had their turn.
     pub(super) fn put_back(
         &mut self,
         turns: Vec<QueuedTurn>,
         in_flight: &[Key],
         longest: Duration,
         now: Instant,
-    ) -> usize {
-        let mut too_long = 0;
+    ) -> WaitingChange {
+        let mut change = WaitingChange::default();
         for mut turn in turns {
-            if !in_flight.contains(&turn.key) {
+            let is_in_flight = in_flight.contains(&turn.key);
+            let waits = is_in_flight && now.duration_since(turn.since) <= longest;
+            match (waits, turn.is_waiting) {
+                (true, false) => change.begin.push((turn.key.clone(), turn.place)),
+                (false, true) => change.end.push(turn.place),
+                (true, true) | (false, false) => {}
+            }
+            if !waits {
+                if is_in_flight {
+                    change.too_long.push(turn.key);
+                }
                 continue;
             }
-            if now.duration_since(turn.since) > longest {
-                too_long += 1;
-                continue;
-            }
+            turn.is_waiting = true;
             turn.again_at = now + AGAIN;
             let at = |one: &QueuedTurn| in_order(one.place) < in_order(turn.place);
             let place = self.waiting.partition_point(at);
             self.waiting.insert(place, turn);
         }
-        too_long
+        change
+    }
+
+    /// Up to where everything had its turn except what waits. `None`: the job stays where it is.
+    pub(super) fn passed(&self) -> Option<Cursor> {
+        let read = self.read_to.filter(|_| self.ahead.is_empty());
+        let places = [self.passed, read].into_iter().flatten();
+        places.max_by_key(|place| in_order(*place))
     }
 
     /// Up to where everything has had its turn. `None`: the job stays where it is.
     pub(super) fn place(&self) -> Option<Cursor> {
         match self.waiting.first() {
             Some(first) => first.before,
-            None if self.ahead.is_empty() => {
-                let places = [self.passed, self.read_to];
-                places
-                    .into_iter()
-                    .flatten()
-                    .max_by_key(|place| in_order(*place))
-            }
-            None => self.passed,
+            None => self.passed(),
         }
     }
 
@@ -171,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_job_never_stands_behind_what_waits() {
-        let mut queue = JobQueue::behind(None);
+        let mut queue = JobQueue::resumed(None, None, Vec::new(), Instant::now());
         let mut now = Instant::now();
         assert_eq!(queue.page_to_read(), Some(None));
         queue.add_page(page(1..6, Some(at(9))));
@@ -180,12 +221,14 @@ mod tests {
         assert_eq!(keys(&turns), [key(1), key(2), key(3)]);
         assert_eq!(queue.place(), Some(at(3)));
         // The second and the third are in flight.
-        assert_eq!(queue.put_back(turns, &[key(3), key(2)], LONGEST, now), 0);
-        assert_eq!(queue.place(), Some(at(1)));
+        let change = queue.put_back(turns, &[key(3), key(2)], LONGEST, now);
+        assert_eq!(change.begin, [(key(2), at(2)), (key(3), at(3))]);
+        assert_eq!((queue.place(), queue.passed()), (Some(at(1)), Some(at(3))));
         let turns = queue.take(3, now);
         assert_eq!(keys(&turns), [key(4), key(5)]);
-        assert_eq!(queue.put_back(turns, &[], LONGEST, now), 0);
-        assert_eq!(queue.place(), Some(at(1)));
+        let change = queue.put_back(turns, &[], LONGEST, now);
+        assert_eq!(change, WaitingChange::default());
+        assert_eq!((queue.place(), queue.passed()), (Some(at(1)), Some(at(9))));
         assert_eq!(queue.page_to_read(), Some(Some(at(9))));
         queue.add_page(page(10..11, None));
         now += AGAIN;
@@ -195,7 +238,8 @@ mod tests {
             [key(2), key(3)],
             "what has waited comes first"
         );
-        assert_eq!(queue.put_back(turns, &[key(3)], LONGEST, now), 0);
+        let change = queue.put_back(turns, &[key(3)], LONGEST, now);
+        assert_eq!((change.begin, change.end), (vec![], vec![at(2)]));
         assert_eq!(queue.place(), Some(at(2)));
         let turns = queue.take(2, now);
         assert_eq!(keys(&turns), [key(10)]);
@@ -203,14 +247,36 @@ mod tests {
         assert_eq!(queue.again_at(), Some(now + AGAIN));
         now += LONGEST + AGAIN;
         let turns = queue.take(2, now);
-        assert_eq!(queue.put_back(turns, &[key(3)], LONGEST, now), 1);
+        let change = queue.put_back(turns, &[key(3)], LONGEST, now);
+        assert_eq!((change.too_long, change.end), (vec![key(3)], vec![at(3)]));
         assert_eq!(queue.place(), Some(at(10)));
         assert!(queue.is_over());
     }
 
     #[test]
+    fn the_next_server_meets_what_waits_and_nothing_else_again() {
+        let now = Instant::now();
+        let waiting = || vec![(key(2), at(2)), (key(5), at(5))];
+        let mut queue = JobQueue::resumed(Some(at(1)), Some(at(7)), waiting(), now);
+        assert_eq!(queue.page_to_read(), Some(Some(at(7))));
+        assert_eq!((queue.place(), queue.passed()), (Some(at(1)), Some(at(7))));
+        let turns = queue.take(9, now);
+        assert_eq!(keys(&turns), [key(2), key(5)]);
+        let change = queue.put_back(turns, &[key(5)], LONGEST, now);
+        assert_eq!((change.begin, change.end), (vec![], vec![at(2)]));
+        // The place before it is not known, and it stands behind nothing that has to be met again.
+        assert_eq!((queue.place(), queue.passed()), (Some(at(2)), Some(at(7))));
+        // A server of the version before has gone on from its place.
+        let queue = JobQueue::resumed(Some(at(3)), Some(at(7)), waiting(), now);
+        assert_eq!(queue.waiting.len(), 1);
+        let queue = JobQueue::resumed(Some(at(8)), Some(at(7)), waiting(), now);
+        assert_eq!(queue.page_to_read(), Some(Some(at(8))));
+        assert_eq!((queue.waiting.len(), queue.passed()), (0, Some(at(8))));
+    }
+
+    #[test]
     fn pages_with_nothing_of_the_job_are_passed() {
-        let mut queue = JobQueue::behind(Some(at(4)));
+        let mut queue = JobQueue::resumed(Some(at(4)), None, Vec::new(), Instant::now());
         queue.add_page(page(0..0, Some(at(9))));
         assert_eq!(queue.place(), Some(at(9)));
         assert!(!queue.is_over());
@@ -221,7 +287,7 @@ mod tests {
 
     #[test]
     fn nothing_more_is_begun_while_very_many_wait() {
-        let mut queue = JobQueue::behind(None);
+        let mut queue = JobQueue::resumed(None, None, Vec::new(), Instant::now());
         let now = Instant::now();
         queue.add_page(page(0..2_000, None));
         for _ in 0..20 {

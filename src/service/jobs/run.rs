@@ -3,11 +3,16 @@
 
 use super::keeping::{KEEP_EVERY, LEASE_MS, keep};
 use super::queue::JobQueue;
+use super::reasons::detail_of;
 use super::step::{CurrentJob, StepDone};
 use super::trial::{self, Verdict};
 use super::{SharedService, selection_of};
 use crate::domain::job::{BulkJob, JobKind, JobSelection};
-use crate::journal::{JobEnd, JobPage, JobStep, Journal, JournalError, TakenJob};
+use crate::domain::job_result::JobReason;
+use crate::domain::key::Key;
+use crate::journal::{
+    Cursor, JobEnd, JobPage, JobStep, JobUnchanged, Journal, JournalError, TakenJob,
+};
 use crate::service::timeouts::{with_long_timeout, with_timeout};
 use crate::service::{Service, ServiceError};
 use std::sync::Arc;
@@ -60,12 +65,18 @@ pub(super) struct JobRun {
 
 impl JobRun {
     pub(super) fn of(service: SharedService, taken: TakenJob) -> Self {
-        let TakenJob { job, fence, place } = taken;
+        let TakenJob {
+            job,
+            fence,
+            place,
+            passed,
+            waiting,
+        } = taken;
         Self {
             service,
             // Without a selection there is nothing to do, and the first step is the last one.
             selection: selection_of(&job),
-            queue: JobQueue::behind(place),
+            queue: JobQueue::resumed(place, passed, waiting, Instant::now()),
             is_place_known: true,
             is_tried: false,
             kept_at: Instant::now(),
@@ -76,7 +87,6 @@ impl JobRun {
             current: CurrentJob {
                 job: Arc::new(job),
                 fence,
-                lease_ms: LEASE_MS,
             },
         }
     }
@@ -106,19 +116,32 @@ impl JobRun {
         // From here on, the queue is right only if the step is kept.
         self.is_place_known = false;
         let many = turns.len();
-        let keys = turns.iter().map(|turn| turn.key.clone()).collect();
-        let preparing = self.service.prepare_job_step(&self.current.job, keys);
+        let keys: Vec<Key> = turns.iter().map(|turn| turn.key.clone()).collect();
+        let preparing = (self.service).prepare_job_step(&self.current.job, keys.clone());
         let mut prepared = preparing.await?;
         // An attempt may begin just before each look, but not for ever.
         let longest =
             2 * Duration::from_millis(self.service.schedule.limits().lease_ms.unsigned_abs());
         let in_flight = std::mem::take(&mut prepared.in_flight);
-        prepared.failed += (self.queue).put_back(turns, &in_flight, longest, Instant::now());
+        let mut waiting = (self.queue).put_back(turns, &in_flight, longest, Instant::now());
+        let is_left = in_flight.len() > waiting.too_long.len();
+        let too_long = std::mem::take(&mut waiting.too_long).into_iter();
+        let too_long = too_long.map(|key| JobUnchanged::new(key, JobReason::StillInFlight));
+        prepared.unchanged.extend(too_long);
         let is_last = self.queue.is_over();
-        let end = is_last.then_some(JobEnd::Done);
-        let place = self.queue.place();
+        let step = JobStep {
+            place: self.queue.place(),
+            passed: self.queue.passed(),
+            begin_waiting: waiting.begin,
+            end_waiting: waiting.end,
+            unchanged: std::mem::take(&mut prepared.unchanged),
+            ..self.empty_step(is_last.then_some(JobEnd::Done))
+        };
+        // If the journal cannot write it, the only one of the step has failed, unless it waits.
+        let alone = keys.first().filter(|_| many == 1 && !is_left);
+        let alone = alone.map(|key| (key.clone(), step.end_waiting.clone()));
         let call_now = !self.has_called;
-        let doing = (self.service).do_job_step(&self.current, prepared, place, end, call_now);
+        let doing = (self.service).do_job_step(&self.current, prepared.leased, step, call_now);
         match doing.await {
             Ok(StepDone::Kept {
                 changed,
@@ -143,7 +166,7 @@ impl JobRun {
             Ok(StepDone::Again) => Ok(JobTurn::StepAt(started + AGAIN)),
             Ok(StepDone::Lost) => Ok(JobTurn::Over),
             Err(ServiceError::Journal(JournalError::Corrupt(problem))) => {
-                self.after_corrupt(many, problem).await
+                self.after_corrupt(many, alone, problem).await
             }
             Err(error) => Err(error),
         }
@@ -160,7 +183,7 @@ impl JobRun {
             }
             Verdict::End(problem) => {
                 tracing::warn!(job = %self.current.job.id, problem, "a job has ended after its trial");
-                let step = self.last_step(JobEnd::Failed(problem));
+                let step = self.empty_step(Some(JobEnd::Failed(problem)));
                 with_timeout(journal.step_job(&step)).await?;
                 Ok(JobTurn::Over)
             }
@@ -178,17 +201,22 @@ impl JobRun {
         JobTurn::StepAt(at)
     }
 
-    /// The step that ends the job without a change.
-    fn last_step(&self, end: JobEnd) -> JobStep {
+    /// A step without a notification, which ends the job if it is to end.
+    fn empty_step(&self, end: Option<JobEnd>) -> JobStep {
+        let job = &self.current.job;
         JobStep {
-            id: self.current.job.id.clone(),
+            id: job.id.clone(),
             fence: self.current.fence,
             place: None,
+            passed: None,
+            begin_waiting: Vec::new(),
+            end_waiting: Vec::new(),
             changes: Vec::new(),
-            skipped: 0,
-            failed: 0,
-            end: Some(end),
-            at_ms: self.service.clock.now_ms(),
+            unchanged: Vec::new(),
+            end,
+            // A series of the job does not begin before the job: so it is told from those that the job has to replay, also
+            // if the clock of this server is behind.
+            at_ms: self.service.clock.now_ms().max(job.created_ms),
             lease_ms: LEASE_MS,
         }
     }
@@ -213,7 +241,7 @@ impl JobRun {
             }
             return again;
         }
-        let step = self.last_step(JobEnd::Failed(error.to_string()));
+        let step = self.empty_step(Some(JobEnd::Failed(error.to_string())));
         let Ok(journal) = journal_of(&self.service) else {
             return JobTurn::Over;
         };
@@ -228,10 +256,11 @@ impl JobRun {
     }
 
     /// A step cannot be written. If it had several notifications, the next steps have one each. The one that cannot be
-    /// written is counted as failed, and the job goes on behind it.
+    /// written is counted as failed, and the job goes on behind it. `alone` is that one, with what ends for it.
     async fn after_corrupt(
         &mut self,
         many: usize,
+        alone: Option<(Key, Vec<Cursor>)>,
         problem: String,
     ) -> Result<JobTurn, ServiceError> {
         if many > 1 {
@@ -239,16 +268,22 @@ impl JobRun {
             return Ok(JobTurn::StepAt(Instant::now()));
         }
         let journal = journal_of(&self.service)?;
-        let end = match (many, self.queue.is_over()) {
-            (0, _) => Some(JobEnd::Failed(problem.clone())),
-            (_, true) => Some(JobEnd::Done),
-            (_, false) => None,
+        let end = match (&alone, self.queue.is_over()) {
+            (None, _) => Some(JobEnd::Failed(problem.clone())),
+            (Some(_), true) => Some(JobEnd::Done),
+            (Some(_), false) => None,
         };
         let is_over = end.is_some();
-        let mut step = self.last_step(JobEnd::Done);
-        step.end = end;
+        let mut step = self.empty_step(end);
         step.place = self.queue.place();
-        step.failed = u64::from(many > 0);
+        step.passed = self.queue.passed();
+        if let Some((key, end_waiting)) = alone {
+            step.end_waiting = end_waiting;
+            step.unchanged = vec![JobUnchanged {
+                detail: detail_of(&problem),
+                ..JobUnchanged::new(key, JobReason::NotWritten)
+            }];
+        }
         tracing::error!(job = %step.id, problem, "the journal cannot write a step of a job; the job goes on without it");
         with_timeout(journal.step_job(&step)).await?;
         self.is_place_known = true;
@@ -284,8 +319,15 @@ impl JobRun {
             return Ok(false);
         };
         self.current.fence = taken.fence;
-        self.current.job = Arc::new(taken.job);
-        self.queue = JobQueue::behind(taken.place);
+        let TakenJob {
+            job,
+            place,
+            passed,
+            waiting,
+            fence: _,
+        } = taken;
+        self.current.job = Arc::new(job);
+        self.queue = JobQueue::resumed(place, passed, waiting, Instant::now());
         self.is_place_known = true;
         self.kept_at = Instant::now();
         Ok(true)

@@ -6,20 +6,21 @@
 //! asked before anything is sent, and the reconciler finds the changes by their time, as it does for a change of one
 //! notification by hand. The next server goes on behind them.
 
+use super::reasons::{detail_of, failure_reason, skip_reason};
 use super::{SharedService, filtered, lane_retry};
 use crate::domain::change::Change;
 use crate::domain::job::{BulkJob, JobKind};
+use crate::domain::job_result::{JobReason, JobResult};
 use crate::domain::key::Key;
 use crate::domain::priority::Priority;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::{
-    Actor, ChangeResult, Changing, Cursor, JobEnd, JobStep, JobStepped, JournalError,
-};
-use crate::schedule::{CHANGE_LEASE_MS, ScheduleError, Settled};
+use crate::journal::{Actor, ChangeResult, Changing, JobStep, JobStepped, JobUnchanged};
+use crate::schedule::{CHANGE_LEASE_MS, Settled};
 use crate::service::held::{HeldLease, Leasing};
 use crate::service::timeouts::with_timeout;
 use crate::service::{LONGEST_LEASE_WAIT, Service, ServiceError};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -30,8 +31,6 @@ const _: () = assert!(2_000 * LONGEST_LEASE_WAIT.as_secs() >= CHANGE_LEASE_MS.un
 pub(super) struct CurrentJob {
     pub(super) job: Arc<BulkJob>,
     pub(super) fence: i64,
-    /// For how long every step keeps the job.
-    pub(super) lease_ms: i64,
 }
 
 /// What a step did.
@@ -50,7 +49,7 @@ pub(super) enum StepDone {
 }
 
 /// A notification that is leased for a job, to be changed.
-struct LeasedForJob {
+pub(super) struct LeasedForJob {
     held: HeldLease,
     before: Box<Snapshot>,
     change: Change,
@@ -59,10 +58,8 @@ struct LeasedForJob {
 /// What became of one notification of a step before the journal was written.
 enum Prepared {
     Leased(Box<LeasedForJob>),
-    /// It needs nothing.
-    Skipped,
-    /// It cannot be leased or read.
-    Failed,
+    /// It needs nothing, or cannot be leased or read.
+    Unchanged(JobUnchanged),
     /// An attempt of it is in flight, or may be. Its turn comes when that has ended.
     InFlight(Key),
 }
@@ -70,10 +67,9 @@ enum Prepared {
 /// The notifications of a step, before the journal is written.
 #[derive(Default)]
 pub(super) struct PreparedStep {
-    leased: Vec<LeasedForJob>,
-    skipped: usize,
-    /// How many cannot be changed.
-    pub(super) failed: usize,
+    pub(super) leased: Vec<LeasedForJob>,
+    /// Those that need nothing or cannot be changed.
+    pub(super) unchanged: Vec<JobUnchanged>,
     /// Those that have to wait for the end of an attempt.
     pub(super) in_flight: Vec<Key>,
 }
@@ -91,17 +87,24 @@ impl Service {
         let mut step = PreparedStep::default();
         let mut problem = None;
         let mut preparing = JoinSet::new();
+        let mut asked = HashMap::new();
         for key in keys {
-            let (service, job) = (self.clone(), job.clone());
-            preparing.spawn(async move { service.prepare(key, &job).await });
+            let (service, job, known) = (self.clone(), job.clone(), key.clone());
+            let task = preparing.spawn(async move { service.prepare(key, &job).await });
+            asked.insert(task.id(), known);
         }
-        while let Some(prepared) = preparing.join_next().await {
+        while let Some(prepared) = preparing.join_next_with_id().await {
             match prepared {
-                Ok(Ok(Prepared::Leased(one))) => step.leased.push(*one),
-                Ok(Ok(Prepared::Skipped)) => step.skipped += 1,
-                Ok(Ok(Prepared::Failed)) | Err(_) => step.failed += 1,
-                Ok(Ok(Prepared::InFlight(key))) => step.in_flight.push(key),
-                Ok(Err(error)) => problem = Some(error),
+                Ok((_, Ok(Prepared::Leased(one)))) => step.leased.push(*one),
+                Ok((_, Ok(Prepared::Unchanged(one)))) => step.unchanged.push(one),
+                Ok((_, Ok(Prepared::InFlight(key)))) => step.in_flight.push(key),
+                Ok((_, Err(error))) => problem = Some(error),
+                // A panic is logged where it happens, and the lease expires.
+                Err(failed) => {
+                    let key = asked.remove(&failed.id());
+                    let failed = key.map(|key| JobUnchanged::new(key, JobReason::Internal));
+                    step.unchanged.extend(failed);
+                }
             }
         }
         if let Some(error) = problem {
@@ -111,29 +114,19 @@ impl Service {
         Ok(step)
     }
 
-    /// Does a step with the notifications that were prepared. `place` is where the job stands afterwards. `call_now`: the
-    /// destination is called now even if it is probed.
+    /// Does a step, with the changes of the notifications that are leased. `call_now`: the destination is called now even if
+    /// it is probed.
     ///
     /// # Errors
     /// If a store fails. The step may have been kept nevertheless, so the caller must read the job again.
     pub(super) async fn do_job_step(
         self: &SharedService,
         current: &CurrentJob,
-        prepared: PreparedStep,
-        place: Option<Cursor>,
-        end: Option<JobEnd>,
+        leased: Vec<LeasedForJob>,
+        mut step: JobStep,
         call_now: bool,
     ) -> Result<StepDone, ServiceError> {
-        let PreparedStep {
-            leased,
-            skipped,
-            failed,
-            in_flight: _,
-        } = prepared;
         let job = &current.job;
-        // A series of the job does not begin before the job: so it is told from those that the job has to replay, also if
-        // the clock of this server is behind.
-        let at_ms = self.clock.now_ms().max(job.created_ms);
         let changes = leased.iter().map(|one| Changing {
             lease: one.held.token(),
             fence: one.before.fence,
@@ -142,29 +135,22 @@ impl Service {
             series_priority: (job.kind == JobKind::Replay).then_some(Priority::Low),
             actor: Actor::unaudited(&*job.actor),
             reason: reason_of(job),
-            at_ms,
+            at_ms: step.at_ms,
         });
-        let step = JobStep {
-            id: job.id.clone(),
-            fence: current.fence,
-            place,
-            changes: changes.collect(),
-            skipped: count(skipped),
-            failed: count(failed),
-            end,
-            at_ms,
-            lease_ms: current.lease_ms,
-        };
+        step.changes = changes.collect();
         let Some(journal) = self.journal() else {
             return Ok(StepDone::Lost);
         };
         match with_timeout(journal.step_job(&step)).await {
             Ok(JobStepped::Kept(results)) => {
-                let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
-                let changed = results.iter().filter(is_done).count();
-                let not_done = results.iter().filter(|result| result.is_failure()).count();
-                let skipped = skipped + results.len() - changed - not_done;
-                let failed = failed + not_done;
+                let all = step.unchanged_with(&results);
+                let of = |result| {
+                    all.iter()
+                        .filter(|one| one.reason.result() == result)
+                        .count()
+                };
+                let (skipped, failed) = (of(JobResult::Skipped), of(JobResult::Failed));
+                let changed = step.unchanged.len() + results.len() - all.len();
                 self.settle_all(leased, results, call_now).await;
                 Ok(StepDone::Kept {
                     changed,
@@ -194,8 +180,9 @@ impl Service {
         key: Key,
         job: &BulkJob,
     ) -> Result<Prepared, ServiceError> {
+        let unchanged = |reason| Ok(Prepared::Unchanged(JobUnchanged::new(key.clone(), reason)));
         let Some(asked) = change_of(job.kind) else {
-            return Ok(Prepared::Skipped);
+            return unchanged(JobReason::Missing);
         };
         let mut leasing = self.lease_for_step(&key, asked).await;
         if let Err(ServiceError::Unsettled) = leasing {
@@ -206,9 +193,12 @@ impl Service {
         let (held, before) = match leasing {
             Ok(Leasing::Held(held, before)) => (held, before),
             // It is called already, so it need not be made due.
-            Ok(Leasing::InFlight) if asked == Change::Retry => return Ok(Prepared::Skipped),
+            Ok(Leasing::InFlight) if asked == Change::Retry => {
+                return unchanged(JobReason::InFlight);
+            }
             Ok(Leasing::InFlight) => return Ok(Prepared::InFlight(key)),
-            Ok(Leasing::Refused(_) | Leasing::Missing) => return Ok(Prepared::Skipped),
+            Ok(Leasing::Refused(found)) => return unchanged(JobReason::of_state(&found)),
+            Ok(Leasing::Missing) => return unchanged(JobReason::Missing),
             Err(error) => return failed_alone(&key, error),
         };
         let change = match job.kind {
@@ -226,7 +216,7 @@ impl Service {
         };
         let Some(change) = change else {
             self.release(held).await;
-            return Ok(Prepared::Skipped);
+            return unchanged(skip_reason(job, &before));
         };
         if let Err(error) = self.check_endpoint(change, &before).await {
             self.release(held).await;
@@ -336,23 +326,27 @@ impl Service {
 /// What an error of one notification means: a store that is away stops the step, everything else is a matter of this
 /// notification.
 fn failed_alone(key: &Key, error: ServiceError) -> Result<Prepared, ServiceError> {
-    match error {
-        ServiceError::EndpointMadeAgain(_) => {
+    let reason = failure_reason(&error);
+    let Some(reason) = reason else {
+        return Err(error);
+    };
+    match reason {
+        JobReason::EndpointMadeAgain => {
             tracing::warn!(notification = %key, %error, "a job does not replay a dead letter; it counts it as failed");
-            Ok(Prepared::Failed)
         }
-        ServiceError::Unsettled
-        | ServiceError::Journal(JournalError::Corrupt(_))
-        | ServiceError::Schedule(ScheduleError::Corrupt(_)) => {
-            tracing::error!(
-                notification = %key,
-                %error,
-                "a job cannot change a notification; the job counts it as failed and goes on"
-            );
-            Ok(Prepared::Failed)
-        }
-        error => Err(error),
+        _ => tracing::error!(
+            notification = %key,
+            %error,
+            "a job cannot change a notification; the job counts it as failed and goes on"
+        ),
     }
+    Ok(Prepared::Unchanged(JobUnchanged {
+        detail: match reason {
+            JobReason::Unreadable => detail_of(&error.to_string()),
+            _ => String::new(),
+        },
+        ..JobUnchanged::new(key.clone(), reason)
+    }))
 }
 
 /// What the kinds of jobs do with a notification; `None` if a kind does nothing.
@@ -372,8 +366,4 @@ fn reason_of(job: &BulkJob) -> String {
         "" => name,
         reason => format!("{name}: {reason}"),
     }
-}
-
-fn count(many: usize) -> u64 {
-    u64::try_from(many).unwrap_or(u64::MAX)
 }

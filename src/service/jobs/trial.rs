@@ -43,7 +43,7 @@ pub(super) async fn look(
     journal: &dyn Journal,
     job: &BulkJob,
 ) -> Result<Verdict, ServiceError> {
-    let trial = with_long_timeout(journal.job_trial(&job.id, job.created_ms)).await?;
+    let trial = with_long_timeout(journal.job_trial(&job.id, job.created_ms, usize::MAX)).await?;
     Ok(judge(&trial, service.clock.now_ms()))
 }
 
@@ -81,6 +81,7 @@ mod tests {
                 delivered,
                 failed,
                 last_ms,
+                ..JobTrial::default()
             };
             match judge(&trial, 1_000 + waited_ms) {
                 Verdict::Wait => "wait",

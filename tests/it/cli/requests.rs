@@ -144,6 +144,13 @@ async fn every_command_is_one_request() {
     check(&jobs, Method::GET, query, none.clone()).await;
     let show = ["job", "show", "0a"];
     check(&show, Method::GET, "/v1/jobs/0a", none.clone()).await;
+    let list = ["job", "notifications", "0a"];
+    let path = "/v1/jobs/0a/notifications?result=done";
+    check(&list, Method::GET, path, none.clone()).await;
+    let more = ["--result", "failed", "--limit", "5", "--cursor", "1-2"];
+    let list = [&list[..], &more[..]].concat();
+    let path = "/v1/jobs/0a/notifications?result=failed&limit=5&cursor=1-2";
+    check(&list, Method::GET, path, none.clone()).await;
     for verb in ["pause", "resume", "stop"] {
         let path = format!("/v1/jobs/0a/{verb}");
         check(&["job", verb, "0a"], Method::POST, &path, none.clone()).await;

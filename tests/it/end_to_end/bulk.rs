@@ -13,6 +13,7 @@ on_journaled_stores!(
     dead_letters_are_replayed_once_and_the_same_request_is_one_job,
     what_dies_again_does_not_join,
     what_somebody_has_dealt_with_is_skipped,
+    what_a_job_has_not_changed_is_listed_with_the_reason,
     a_job_ends_when_most_of_the_first_fail_again,
     a_replay_is_paused_resumed_and_stopped,
     what_is_replayed_goes_behind_what_is_sent_anyway,
@@ -211,6 +212,14 @@ async fn what_somebody_has_dealt_with_is_skipped(stores: Stores) {
         (counts(&done), &done["state"]),
         ([5, 3, 2, 0], &json!("done"))
     );
+    // The job has not met them.
+    let skipped = listed(&server, &job, "result=skipped").await;
+    let reasons = json!([{ "result": "skipped", "reason": "ended_before", "count": 2 }]);
+    assert_eq!(skipped["reasons"], reasons);
+    assert_eq!(
+        (&skipped["items"], &skipped["unlisted"]),
+        (&json!([]), &json!(2))
+    );
     for (id, by_job) in [
         ("n000", 1),
         ("n001", 1),
@@ -222,6 +231,114 @@ async fn what_somebody_has_dealt_with_is_skipped(stores: Stores) {
         assert_eq!(changed(&view, "replayed", &job), by_job, "{view}");
     }
     assert_eq!(server.get("n004").await["state"], "cancelled");
+    server.stop().await;
+}
+
+/// The answer to a request for the notifications of a job.
+async fn listed(api: &Api, job: &Value, query: &str) -> Value {
+    let path = format!("/v1/jobs/{}/notifications?{query}", id(job));
+    let (status, list) = api.call(Method::GET, &path, None).await;
+    assert_eq!(status, 200, "{list}");
+    list
+}
+
+/// The ids of a list.
+fn ids(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().expect("a list").iter();
+    items
+        .map(|item| item["id"].as_str().expect("an id"))
+        .collect()
+}
+
+async fn what_a_job_has_not_changed_is_listed_with_the_reason(stores: Stores) {
+    const SHOP: &str = "/v1/endpoints/shop-1";
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let endpoint = json!({ "url": merchant.url("/n"), "ladder": { "intervals": [] } });
+    let put = async || {
+        let (status, view) = server.call(Method::PUT, SHOP, Some(endpoint.clone())).await;
+        assert_eq!(status, 201, "{view}");
+    };
+    put().await;
+    server
+        .register(json!({ "topic": "t", "id": "named", "endpoint": "shop-1", "body": "a=1" }))
+        .await;
+    merchant.call().await;
+    server.until_state("named", "dead").await;
+    let_die(&server, &mut merchant, 3).await;
+    // Its endpoint is made again, and may belong to somebody else.
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    put().await;
+    merchant.now_does(Reaction::success());
+    let job = start(&server, REPLAY, json!({}), 500.0).await;
+    let done = until_ended(&server, &job).await;
+    assert_eq!(counts(&done), [4, 3, 0, 1], "{done}");
+    for number in 0..3 {
+        server
+            .until_state(&format!("n{number:03}"), "delivered")
+            .await;
+    }
+    // The same after a restart.
+    let server = server.restart().await;
+    let failed = listed(&server, &job, "result=failed").await;
+    assert_eq!(ids(&failed), ["named"], "{failed}");
+    let item = &failed["items"][0];
+    assert_eq!(
+        (
+            &item["topic"],
+            &item["result"],
+            &item["reason"],
+            &item["detail"]
+        ),
+        (
+            &json!("t"),
+            &json!("failed"),
+            &json!("endpoint_made_again"),
+            &Value::Null
+        )
+    );
+    assert_eq!(item["notification"]["state"], "dead");
+    assert_eq!(
+        item["notification"]["last_attempt"]["outcome"],
+        "wrong_answer"
+    );
+    let reason = json!([{ "result": "failed", "reason": "endpoint_made_again", "count": 1 }]);
+    assert_eq!(failed["reasons"], reason);
+    assert_eq!(
+        (&failed["unlisted"], &failed["replayed"]),
+        (&json!(0), &Value::Null)
+    );
+    let skipped = listed(&server, &job, "result=skipped").await;
+    assert_eq!(
+        (&skipped["items"], &skipped["reasons"]),
+        (&json!([]), &reason)
+    );
+    // What is done is shown as it is by now.
+    let first = listed(&server, &job, "limit=2").await;
+    let now = json!({ "counted": 3, "delivered": 3, "dead": 0, "cancelled": 0, "pending": 0 });
+    assert_eq!(first["replayed"], now);
+    let next = first["next_cursor"].as_str().expect("there is more");
+    let next = listed(&server, &job, &format!("result=done&cursor={next}")).await;
+    assert_eq!(next["replayed"], Value::Null);
+    let mut all = [ids(&first), ids(&next)].concat();
+    all.sort_unstable();
+    assert_eq!(all, ["n000", "n001", "n002"]);
+    for item in first["items"].as_array().expect("a list") {
+        assert_eq!(item["notification"]["state"], "delivered", "{item}");
+        assert_eq!(item["reason"], Value::Null);
+    }
+    for wrong in ["result=x", "cursor=x", "limit=0", "state=done"] {
+        let path = format!("/v1/jobs/{}/notifications?{wrong}", id(&job));
+        assert_eq!(
+            server.call(Method::GET, &path, None).await.0,
+            400,
+            "{wrong}"
+        );
+    }
+    let (status, _) = server
+        .call(Method::GET, "/v1/jobs/0a/notifications", None)
+        .await;
+    assert_eq!(status, 404);
     server.stop().await;
 }
 

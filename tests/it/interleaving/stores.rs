@@ -106,6 +106,8 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::List
         | JournalCall::LastAttempts
         | JournalCall::JobChanges
+        | JournalCall::JobUnchanged
+        | JournalCall::JobReasons
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint

@@ -332,8 +332,10 @@ pub async fn what_cannot_be_sent_again_counts_as_failed(store: &dyn Store) {
         fence: taken.fence,
         place: None,
         changes,
-        skipped: 0,
-        failed: 0,
+        passed: None,
+        begin_waiting: Vec::new(),
+        end_waiting: Vec::new(),
+        unchanged: Vec::new(),
         end: Some(JobEnd::Done),
         at_ms: NOW_MS,
         lease_ms: 10_000,
@@ -356,7 +358,7 @@ pub async fn it_is_told_how_those_have_fared_that_a_job_has_replayed(store: &dyn
         JobId::parse("0a").expect("an id"),
         JobId::parse("0a1").expect("an id"),
     );
-    let trial = async || journal.job_trial(&one, NOW_MS).await.expect("read");
+    let trial = async || journal.job_trial(&one, NOW_MS, 100).await.expect("read");
     assert_eq!(trial().await, JobTrial::default());
     let replay = async |id: &str, by: &JobId, at_ms: i64| {
         let registering = registering_at(registration(key(id)), START_MS);
@@ -386,6 +388,8 @@ pub async fn it_is_told_how_those_have_fared_that_a_job_has_replayed(store: &dyn
         replayed: 4,
         delivered: 1,
         failed: 2,
+        dead: 1,
+        cancelled: 0,
         last_ms: Some(NOW_MS + 3),
     };
     assert_eq!(trial().await, expected);

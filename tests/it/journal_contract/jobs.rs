@@ -10,13 +10,14 @@ use ringback::domain::job::{
     BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS,
     MOST_JOBS_AFTER_OUTAGES, PendingOfLane,
 };
+use ringback::domain::job_result::JobReason;
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::{Start, Target};
 use ringback::domain::state::State;
 use ringback::journal::{
-    Actor, ChangeResult, Cursor, JobAdded, JobEnd, JobOrdered, JobStep, JobStepped, Journal, Prune,
-    Pruned, TakenJob,
+    Actor, ChangeResult, Cursor, JobAdded, JobEnd, JobOrdered, JobStep, JobStepped, JobUnchanged,
+    Journal, Prune, Pruned, TakenJob,
 };
 
 const LEASE_MS: i64 = 60_000;
@@ -68,12 +69,18 @@ fn step(taken: &TakenJob, changes: Vec<&str>) -> JobStep {
         fence: taken.fence,
         place: None,
         changes: changes.into_iter().map(change).collect(),
-        skipped: 0,
-        failed: 0,
+        passed: None,
+        begin_waiting: Vec::new(),
+        end_waiting: Vec::new(),
+        unchanged: Vec::new(),
         end: None,
         at_ms: NOW_MS,
         lease_ms: LEASE_MS,
     }
+}
+
+fn unchanged(number: usize, reason: JobReason) -> JobUnchanged {
+    JobUnchanged::new(key(&number.to_string()), reason)
 }
 
 fn anna() -> Actor {
@@ -253,7 +260,12 @@ pub async fn a_step_is_kept_whole_or_not_at_all(store: &dyn Store) {
 
     let place = Some(Cursor { at_ms: 7, row: 8 });
     let mut first = step(&taken, vec!["1", "2", "nothing"]);
-    (first.place, first.skipped, first.failed) = (place, 5, 1);
+    first.place = place;
+    let reasons = [JobReason::Due; 5].into_iter().chain([JobReason::Leased]);
+    first.unchanged = (5..)
+        .zip(reasons)
+        .map(|(at, reason)| unchanged(at, reason))
+        .collect();
     let JobStepped::Kept(results) = journal.step_job(&first).await.expect("kept") else {
         panic!("not kept");
     };

@@ -12,6 +12,7 @@ use super::samples::{
 use super::{INSTANCE, PostgresStore, SqliteStore, Store};
 use ringback::domain::change::Change;
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobState};
+use ringback::domain::job_result::JobReason;
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::Registration;
@@ -20,8 +21,8 @@ use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    Actor, ChangeResult, Changing, Cursor, JobStep, JobStepped, Journal, RegisterResult,
-    Registering, StoredEndpoint, Transition,
+    Actor, ChangeResult, Changing, Cursor, JobStep, JobStepped, JobUnchanged, Journal,
+    RegisterResult, Registering, StoredEndpoint, Transition,
 };
 use ringback::maintenance::audit::balanced;
 
@@ -124,8 +125,13 @@ async fn leave_a_job(journal: &dyn Journal) {
         fence: taken.expect("it is free").fence,
         place: Some(PLACE),
         changes: vec![changing(&key("s2 url"), Change::Retry, LATER_MS)],
-        skipped: 1,
-        failed: 1,
+        passed: None,
+        begin_waiting: Vec::new(),
+        end_waiting: Vec::new(),
+        unchanged: vec![
+            JobUnchanged::new(key("s3 url"), JobReason::Due),
+            JobUnchanged::new(key("s4 url"), JobReason::Leased),
+        ],
         end: None,
         at_ms: LATER_MS,
         lease_ms: LEASE_MS,

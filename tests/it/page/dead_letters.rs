@@ -235,6 +235,12 @@ async fn all_that_match_are_planned_and_replayed_as_a_job(stores: Stores) {
     }
     assert_eq!(linked(&page, &["a1", "a2", "b"]), ["a1"]);
     assert!(!page.text.contains("/resume\""), "{}", page.text);
+    for result in ["skipped", "failed"] {
+        let list = browser.get(&format!("{job}?result={result}")).await.is(200);
+        assert_eq!(linked(&list, &["a1", "a2", "b"]), [""; 0]);
+        let link = format!("href=\"{job}?result={result}\" aria-current=\"page\"");
+        assert!(list.text.contains(&link), "{}", list.text);
+    }
     let paused = [("reason", "the shop asks for it")];
     let done = browser.submit(&job, &format!("{job}/pause"), &paused).await;
     assert_eq!(done.is(303).location(), format!("{job}?done=job-pause"));

@@ -5,10 +5,13 @@ use super::{Meanwhile, Task};
 use crate::interleaving::merchant::Call;
 use crate::interleaving::world::{JUDGE, key, look};
 use ringback::domain::job::{BulkJob, JobState};
+use ringback::domain::job_result::{JobReason, JobResult};
+use ringback::domain::key::Key;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
-use ringback::journal::Transition;
+use ringback::journal::{JobUnchanged, Journal, ReasonCounts, Transition};
 use ringback::maintenance::reconcile::Reconciler;
+use std::collections::HashSet;
 
 /// Time passes in so many parts until everything that a job has made due was called.
 const ROUNDS: usize = 10;
@@ -23,7 +26,34 @@ pub struct Account<'run> {
     meanwhile: Meanwhile,
     job: BulkJob,
     ended: Vec<Ended>,
+    lists: Lists,
     wrong: Vec<String>,
+}
+
+/// What the lists of the job say.
+struct Lists {
+    done: Vec<Key>,
+    unchanged: Vec<JobUnchanged>,
+    reasons: ReasonCounts,
+}
+
+impl Lists {
+    async fn of(journal: &dyn Journal, job: &BulkJob) -> Self {
+        let changes = journal
+            .job_changes(&job.id, job.created_ms, None, 100)
+            .await;
+        let done = changes.expect("read").found.into_iter().map(|(key, _)| key);
+        let mut unchanged = Vec::new();
+        for result in [JobResult::Skipped, JobResult::Failed] {
+            let page = journal.job_unchanged(&job.id, result, 0, 100).await;
+            unchanged.extend(page.expect("read").into_iter().map(|one| one.unchanged));
+        }
+        Self {
+            done: done.collect(),
+            unchanged,
+            reasons: journal.job_reasons(&job.id).await.expect("read"),
+        }
+    }
 }
 
 /// One notification in the end.
@@ -91,10 +121,12 @@ impl<'run> Account<'run> {
                 by_job: lines.iter().filter(by_job).count(),
             });
         }
+        let job = run.job.now().await;
         Self {
+            lists: Lists::of(world.journals[JUDGE].as_ref(), &job).await,
             run,
             meanwhile,
-            job: run.job.now().await,
+            job,
             ended,
             wrong,
         }
@@ -103,6 +135,7 @@ impl<'run> Account<'run> {
     /// Says what is not as it should be.
     pub fn check(mut self) -> Vec<String> {
         self.check_counts();
+        self.check_lists();
         for place in 0..MANY {
             self.check_one(place);
         }
@@ -130,6 +163,49 @@ impl<'run> Account<'run> {
             let job = &self.job;
             self.wrong.push(format!(
                 "made due {by_job} times by the job, and it is {job:?}"
+            ));
+        }
+    }
+
+    /// The lists have as many notifications as the numbers say, and none twice.
+    fn check_lists(&mut self) {
+        let Lists {
+            done,
+            unchanged,
+            reasons,
+        } = &self.lists;
+        let counts = self.job.counts;
+        let of_result = |result| {
+            let of = reasons
+                .iter()
+                .filter(|(reason, _)| reason.result() == result);
+            of.map(|(_, many)| many).sum::<u64>()
+        };
+        let not_met = reasons.get(&JobReason::EndedBefore).copied().unwrap_or(0);
+        let keys = done.iter().chain(unchanged.iter().map(|one| &one.key));
+        let different: HashSet<&Key> = keys.collect();
+        let is_right = done.len() as u64 == counts.done
+            && of_result(JobResult::Skipped) == counts.skipped
+            && of_result(JobResult::Failed) == counts.failed
+            && unchanged.len() as u64 + not_met == counts.skipped + counts.failed
+            && different.len() == done.len() + unchanged.len();
+        // Only the first one is ended or sent by hand.
+        let first = key(&self.run.ids[0]);
+        let known = match self.meanwhile {
+            Meanwhile::Cancelled => &[JobReason::Cancelled][..],
+            Meanwhile::Retried => &[
+                JobReason::SentAgain,
+                JobReason::Due,
+                JobReason::InFlight,
+                JobReason::Delivered,
+            ],
+            _ => &[],
+        };
+        let is_known = |one: &JobUnchanged| one.key == first && known.contains(&one.reason);
+        if !is_right || !unchanged.iter().all(is_known) {
+            self.wrong.push(format!(
+                "the lists {done:?}, {unchanged:?}, {reasons:?} of {:?}",
+                self.job
             ));
         }
     }

@@ -13,16 +13,23 @@ mod account;
 mod carrier;
 mod run;
 
+use super::operations::Registered;
 use super::report::{Found, report};
 use super::requested;
-use super::world::{JUDGE, Kind, Redis, World};
+use super::world::{JUDGE, Kind, Most, Redis, World, key};
 use crate::support::chance::Chance;
+use crate::support::within;
 use account::Account;
-use carrier::{Carrier, Course, FATES, Fate};
-use ringback::domain::job::JobOrder;
+use carrier::{Carrier, Course, FATES, Fate, Watched};
+use ringback::domain::job::{JobCounts, JobKind, JobOrder};
+use ringback::domain::job_filter::JobFilter;
+use ringback::domain::job_result::{JobReason, JobResult};
+use ringback::domain::lane_settings::CallRate;
+use ringback::journal::JobUnchanged;
 use ringback::maintenance::reconcile::Reconciler;
-use ringback::schedule::CHANGE_LEASE_MS;
-use run::JobRun;
+use ringback::schedule::{CHANGE_LEASE_MS, ClaimQuota, LeaseRequest, LeasedOne, Settlement};
+use ringback::service::{BulkReply, BulkRequest};
+use run::{JobRun, actor};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -218,4 +225,86 @@ async fn a_job_waits_for_what_a_dead_server_has_leased() {
     running.await.expect("it ran");
     let account = Account::of(&run, Meanwhile::PausedAndResumed, &mut reconciler).await;
     assert_eq!(account.check(), [""; 0]);
+}
+
+/// One notification is in flight, and another server has leased one behind it for as long as the job asks. So the job counts
+/// the second one as failed and waits for the first one. Then its server dies. The next one meets the first one again, and
+/// not the second one, although that could be changed by now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_failed_behind_one_that_waits_is_counted_once() {
+    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared).await;
+    let judge = world.server(JUDGE, None);
+    let (journal, schedule) = (&world.journals[JUDGE], &world.schedules[JUDGE]);
+    for (id, delay_ms) in [("w-1", 0), ("w-2", 3_600_000), ("w-3", 3_600_000)] {
+        let registered = Registered {
+            good: 1,
+            most: Most::Three,
+            order: None,
+        };
+        let asked = world.registration(id, registered, delay_ms);
+        let registering = judge.service.register(asked, actor());
+        registering.await.expect("registered");
+    }
+    let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
+    let in_flight = claimed.leases.into_iter().next().expect("it is due");
+    let found = journal.snapshots(&[key("w-2")]).await.expect("read");
+    let found = found.into_iter().flatten().next().expect("it is there");
+    let request = LeaseRequest::new(found.key_in_lane());
+    let LeasedOne::Leased(held) = schedule.lease_one(&request).await.expect("answered") else {
+        panic!("it is free");
+    };
+    let request = BulkRequest {
+        kind: JobKind::Cancel,
+        filter: JobFilter::default(),
+        rate: CallRate::per_second(100.0).expect("a rate"),
+        actor: actor(),
+        reason: String::new(),
+    };
+    let BulkReply::Made(job) = judge.service.start_bulk(request).await.expect("made") else {
+        panic!("it is the first one");
+    };
+    let job = Watched {
+        journal: journal.as_ref(),
+        id: job.id,
+    };
+    let first = world.server(0, None).service;
+    let first = tokio::spawn(first.run_jobs(CancellationToken::new()));
+    within("one to fail", async {
+        while job.now().await.counts.failed == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    first.abort();
+    let _ = first.await;
+    for lease in [in_flight, *held] {
+        let settled = schedule.settle(lease, Settlement::Release).await;
+        settled.expect("settled");
+    }
+    job.let_lease_expire().await;
+    let stop = CancellationToken::new();
+    let other = world.server(1, None).service;
+    let running = tokio::spawn(other.run_jobs(stop.clone()));
+    within("the job to end", async {
+        while !job.now().await.state.has_ended() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    stop.cancel();
+    running.await.expect("it ran");
+    let counts = job.now().await.counts;
+    let expected = JobCounts {
+        matched: 3,
+        done: 2,
+        skipped: 0,
+        failed: 1,
+    };
+    assert_eq!(counts, expected);
+    let failed = journal
+        .job_unchanged(&job.id, JobResult::Failed, 0, 9)
+        .await;
+    let failed = failed.expect("read").into_iter().map(|one| one.unchanged);
+    let expected = JobUnchanged::new(key("w-2"), JobReason::Leased);
+    assert_eq!(failed.collect::<Vec<_>>(), [expected]);
 }

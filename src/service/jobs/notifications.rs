@@ -1,0 +1,149 @@
+//! What has become of the notifications of a job: those that it has changed, and those that it has not, with the reasons.
+
+use super::NO_JOBS;
+use crate::domain::attempt::Attempt;
+use crate::domain::job::{BulkJob, JobKind};
+use crate::domain::job_result::{JobReason, JobResult};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::{Cursor, JobTrial, Journal, ReasonCounts, listed};
+use crate::service::lookup::{display_cursor, parse_cursor};
+use crate::service::timeouts::with_long_timeout;
+use crate::service::{Service, ServiceError};
+
+/// Of how many changes by hand since a job was made it is told how those have fared that it has replayed.
+const MOST_FARED: usize = 2_000;
+
+/// A notification that had its turn in a job.
+#[derive(Debug, Clone)]
+pub struct JobNotification {
+    /// The notification.
+    pub key: Key,
+    /// When it had its turn, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Why it was not changed, and what else is known about that, which may be empty. `None` if it was changed.
+    pub reason: Option<(JobReason, String)>,
+    /// The notification as it is now, without its attempts; `None` if it is not kept any more.
+    pub present: Option<Snapshot>,
+    /// Its last attempt, if there was one.
+    pub last_attempt: Option<Attempt>,
+}
+
+/// A page of the notifications of a job that have the same result.
+#[derive(Debug, Clone, Default)]
+pub struct JobNotifications {
+    /// In the order of their turns.
+    pub items: Vec<JobNotification>,
+    /// The cursor of the next page; `None` at the end.
+    pub next: Option<String>,
+    /// How many the job has not changed, by reason.
+    pub reasons: ReasonCounts,
+    /// How many with this result are not in the list: they ended before their turn, or the list was full.
+    pub unlisted: u64,
+    /// How the first ones have fared that the job has replayed. Only on the first page of those of a replay.
+    pub fared: Option<JobTrial>,
+}
+
+impl Service {
+    /// The notifications of a job that have this result, as they are now, in the order of their turns: at most `limit`,
+    /// after a cursor. A page of those that were changed may be short although there are more; it has a cursor then.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], or the errors of the journal.
+    pub async fn job_notifications(
+        &self,
+        job: &BulkJob,
+        result: JobResult,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<JobNotifications, ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let cursor = cursor.map(parse_cursor).transpose()?;
+        let (mut items, next) = match result {
+            JobResult::Done => changed(journal, job, cursor, limit).await?,
+            JobResult::Skipped | JobResult::Failed => {
+                unchanged(journal, job, result, cursor, limit).await?
+            }
+        };
+        let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
+        let found = with_long_timeout(journal.snapshots(&keys)).await?;
+        let last = with_long_timeout(journal.last_attempts(&keys)).await?;
+        for ((item, found), last) in items.iter_mut().zip(found).zip(last) {
+            item.present = found;
+            item.last_attempt = last;
+            if let Some(present) = &mut item.present {
+                self.endpoints.fill_in_url(present);
+            }
+        }
+        let reasons = with_long_timeout(journal.job_reasons(&job.id)).await?;
+        let counted = match result {
+            JobResult::Done => 0,
+            JobResult::Skipped => job.counts.skipped,
+            JobResult::Failed => job.counts.failed,
+        };
+        let has_fared = result == JobResult::Done && job.kind == JobKind::Replay;
+        let fared = match has_fared && cursor.is_none() && job.counts.done > 0 {
+            true => {
+                let reading = journal.job_trial(&job.id, job.created_ms, MOST_FARED);
+                Some(with_long_timeout(reading).await?)
+            }
+            false => None,
+        };
+        Ok(JobNotifications {
+            unlisted: counted.saturating_sub(listed(&reasons, result)),
+            items,
+            next: next.map(display_cursor),
+            reasons,
+            fared,
+        })
+    }
+}
+
+type Page = (Vec<JobNotification>, Option<Cursor>);
+
+/// Those that the job has changed, by their histories.
+async fn changed(
+    journal: &dyn Journal,
+    job: &BulkJob,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<Page, ServiceError> {
+    let reading = journal.job_changes(&job.id, job.created_ms, cursor, limit);
+    let page = with_long_timeout(reading).await?;
+    let items = page.found.into_iter().map(|(key, place)| JobNotification {
+        key,
+        at_ms: place.at_ms,
+        reason: None,
+        present: None,
+        last_attempt: None,
+    });
+    Ok((items.collect(), page.next))
+}
+
+/// Those that it has not changed.
+async fn unchanged(
+    journal: &dyn Journal,
+    job: &BulkJob,
+    result: JobResult,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<Page, ServiceError> {
+    let after = cursor.map_or(0, |cursor| u64::try_from(cursor.row).unwrap_or(0));
+    let reading = journal.job_unchanged(&job.id, result, after, limit.saturating_add(1));
+    let mut found = with_long_timeout(reading).await?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().filter(|_| has_more);
+    let next = last.map(|last| Cursor {
+        at_ms: last.at_ms,
+        row: i64::try_from(last.number).unwrap_or(i64::MAX),
+    });
+    let items = found.into_iter().map(|one| JobNotification {
+        at_ms: one.at_ms,
+        reason: Some((one.unchanged.reason, one.unchanged.detail)),
+        key: one.unchanged.key,
+        present: None,
+        last_attempt: None,
+    });
+    Ok((items.collect(), next))
+}
