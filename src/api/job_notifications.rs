@@ -5,7 +5,7 @@ use crate::api::view::ListItemView;
 use crate::domain::job_result::JobResult;
 use crate::domain::timestamp::display_ms;
 use crate::journal::JobTrial;
-use crate::service::{JobNotification, JobNotifications};
+use crate::service::{Flights, JobNotification, JobNotifications};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -43,7 +43,7 @@ struct JobItemView<'a> {
     /// When it had its turn.
     #[schema(format = DateTime)]
     at: String,
-    /// As it is now; `null` if it is not kept any more.
+    /// As it is now; `null` if it is not kept any more, or cannot be read.
     #[schema(required)]
     notification: Option<ListItemView<'a>>,
 }
@@ -83,7 +83,7 @@ impl<'a> JobNotificationsView<'a> {
         });
         Self {
             items: (page.items.iter())
-                .map(|item| JobItemView::of(item, result))
+                .map(|item| JobItemView::of(item, result, page.flights))
                 .collect(),
             next_cursor: page.next.as_deref(),
             reasons: reasons.collect(),
@@ -94,7 +94,7 @@ impl<'a> JobNotificationsView<'a> {
 }
 
 impl<'a> JobItemView<'a> {
-    fn of(item: &'a JobNotification, result: JobResult) -> Self {
+    fn of(item: &'a JobNotification, result: JobResult, flights: Flights) -> Self {
         let reason = item.reason.as_ref();
         let last = item.last_attempt.as_ref();
         Self {
@@ -106,7 +106,8 @@ impl<'a> JobItemView<'a> {
                 .map(|(_, detail)| detail.as_str())
                 .filter(|detail| !detail.is_empty()),
             at: display_ms(item.at_ms),
-            notification: (item.present.as_ref()).map(|present| ListItemView::of(present, last)),
+            notification: (item.present.as_ref())
+                .map(|present| ListItemView::of(present, last, flights)),
         }
     }
 }

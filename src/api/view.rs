@@ -290,9 +290,9 @@ impl<'a> FullView<'a> {
 impl<'a> ListItemView<'a> {
     /// The view of a notification whose last attempt is known.
     #[must_use]
-    pub fn of(item: &'a Snapshot, last: Option<&'a Attempt>) -> Self {
+    pub fn of(item: &'a Snapshot, last: Option<&'a Attempt>, flights: Flights) -> Self {
         Self {
-            notification: NotificationView::of(item),
+            notification: NotificationView::seen(item, flights),
             last_attempt: Some(last.map(LastAttemptView::of)),
         }
     }

@@ -222,7 +222,10 @@ impl Service {
     }
 
     /// Sets `in_flight`, which the schedule knows and the journal does not.
-    async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) -> Result<(), ScheduleError> {
+    pub(super) async fn mark_in_flight(
+        &self,
+        snapshots: &mut [Snapshot],
+    ) -> Result<(), ScheduleError> {
         let scheduled: Vec<KeyInLane> = snapshots
             .iter()
             .filter(|snapshot| snapshot.state == State::Scheduled)
@@ -242,7 +245,7 @@ impl Service {
     }
 }
 
-fn known_if(marked: &Result<(), ScheduleError>) -> Flights {
+pub(super) fn known_if(marked: &Result<(), ScheduleError>) -> Flights {
     match marked {
         Ok(()) => Flights::Known,
         Err(_) => Flights::Unknown,

@@ -51,7 +51,7 @@ super::texts!(JobTexts {
     unlisted: "Counted and not listed", "仅计数，未列出";
     turn_at: "At", "处理时间";
     why: "Why", "原因";
-    not_kept: "not kept any more", "记录已删除";
+    not_kept: "not kept any more, or not readable", "记录已删除或无法读取";
     now: "Of those that it replayed, told of the first", "所重放通知的当前状态，统计前";
     now_dead: "dead again", "再次成为死信";
     now_cancelled: "cancelled", "已取消";

@@ -6,10 +6,11 @@ use crate::domain::job::{BulkJob, JobKind};
 use crate::domain::job_result::{JobReason, JobResult};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Cursor, JobTrial, Journal, ReasonCounts, listed};
-use crate::service::lookup::{display_cursor, parse_cursor};
-use crate::service::timeouts::with_long_timeout;
+use crate::journal::{Cursor, JobTrial, Journal, JournalError, ReasonCounts, listed};
+use crate::service::lookup::{Flights, display_cursor, known_if, parse_cursor};
+use crate::service::timeouts::{with_long_timeout, with_timeout};
 use crate::service::{Service, ServiceError};
+use std::collections::HashMap;
 
 /// Of how many changes by hand since a job was made it is told how those have fared that it has replayed.
 const MOST_FARED: usize = 2_000;
@@ -23,7 +24,8 @@ pub struct JobNotification {
     pub at_ms: i64,
     /// Why it was not changed, and what else is known about that, which may be empty. `None` if it was changed.
     pub reason: Option<(JobReason, String)>,
-    /// The notification as it is now, without its attempts; `None` if it is not kept any more.
+    /// The notification as it is now, without its attempts; `None` if it is not kept any more, or cannot
+    /// be read.
     pub present: Option<Snapshot>,
     /// Its last attempt, if there was one.
     pub last_attempt: Option<Attempt>,
@@ -34,6 +36,8 @@ pub struct JobNotification {
 pub struct JobNotifications {
     /// In the order of their turns.
     pub items: Vec<JobNotification>,
+    /// Whether `in_flight` of the notifications is known.
+    pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
     /// How many the job has not changed, by reason.
@@ -66,14 +70,22 @@ impl Service {
             }
         };
         let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
-        let found = with_long_timeout(journal.snapshots(&keys)).await?;
-        let last = with_long_timeout(journal.last_attempts(&keys)).await?;
-        for ((item, found), last) in items.iter_mut().zip(found).zip(last) {
-            item.present = found;
-            item.last_attempt = last;
-            if let Some(present) = &mut item.present {
-                self.endpoints.fill_in_url(present);
-            }
+        let mut found = readable(journal, &keys).await?;
+        let flights = known_if(&self.mark_in_flight(&mut found).await);
+        found
+            .iter_mut()
+            .for_each(|one| self.endpoints.fill_in_url(one));
+        let found = found.into_iter().map(|one| (one.key.clone(), one));
+        let found: HashMap<Key, Snapshot> = found.collect();
+        let mut last = match with_long_timeout(journal.last_attempts(&keys)).await {
+            Ok(last) => last.into_iter(),
+            // As in any list, what can be read is shown.
+            Err(JournalError::Corrupt(_)) => Vec::new().into_iter(),
+            Err(error) => return Err(error.into()),
+        };
+        for item in &mut items {
+            item.present = found.get(&item.key).cloned();
+            item.last_attempt = last.next().flatten();
         }
         let reasons = with_long_timeout(journal.job_reasons(&job.id)).await?;
         let counted = match result {
@@ -92,6 +104,7 @@ impl Service {
         Ok(JobNotifications {
             unlisted: counted.saturating_sub(listed(&reasons, result)),
             items,
+            flights,
             next: next.map(display_cursor),
             reasons,
             fared,
@@ -99,7 +112,25 @@ impl Service {
     }
 }
 
-type Page = (Vec<JobNotification>, Option<Cursor>);
+/// Those of these notifications that are kept and can be read: a job lists also what cannot be.
+async fn readable(journal: &dyn Journal, keys: &[Key]) -> Result<Vec<Snapshot>, ServiceError> {
+    match with_long_timeout(journal.snapshots(keys)).await {
+        Ok(found) => return Ok(found.into_iter().flatten().collect()),
+        Err(JournalError::Corrupt(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut readable = Vec::new();
+    for key in keys {
+        match with_timeout(journal.snapshots(std::slice::from_ref(key))).await {
+            Ok(found) => readable.extend(found.into_iter().flatten()),
+            Err(JournalError::Corrupt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(readable)
+}
+
+type FoundInJob = (Vec<JobNotification>, Option<Cursor>);
 
 /// Those that the job has changed, by their histories.
 async fn changed(
@@ -107,7 +138,7 @@ async fn changed(
     job: &BulkJob,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<Page, ServiceError> {
+) -> Result<FoundInJob, ServiceError> {
     let reading = journal.job_changes(&job.id, job.created_ms, cursor, limit);
     let page = with_long_timeout(reading).await?;
     let items = page.found.into_iter().map(|(key, place)| JobNotification {
@@ -127,7 +158,7 @@ async fn unchanged(
     result: JobResult,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<Page, ServiceError> {
+) -> Result<FoundInJob, ServiceError> {
     let after = cursor.map_or(0, |cursor| u64::try_from(cursor.row).unwrap_or(0));
     let reading = journal.job_unchanged(&job.id, result, after, limit.saturating_add(1));
     let mut found = with_long_timeout(reading).await?;

@@ -89,11 +89,11 @@ pub async fn older_postgres(filled: &PostgresStore, version: i64) -> String {
         .run_direct(Some(version), &mut connection, false)
         .await
         .expect("migrated");
-    // The counts last: triggers have counted on the way.
+    // The counts last: triggers have counted on the way. What refers to jobs comes after these.
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT tablename::TEXT FROM pg_tables
          WHERE schemaname = $1 AND tablename <> 'ringback_migrations'
-         ORDER BY tablename = 'counts'",
+         ORDER BY tablename = 'counts', tablename LIKE 'job\\_%'",
     )
     .bind(&schema)
     .fetch_all(&mut connection)
