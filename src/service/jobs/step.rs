@@ -326,27 +326,23 @@ impl Service {
 /// What an error of one notification means: a store that is away stops the step, everything else is a matter of this
 /// notification.
 fn failed_alone(key: &Key, error: ServiceError) -> Result<Prepared, ServiceError> {
-    let reason = failure_reason(&error);
-    let Some(reason) = reason else {
+    let Some(reason) = failure_reason(&error) else {
         return Err(error);
     };
-    match reason {
-        JobReason::EndpointMadeAgain => {
-            tracing::warn!(notification = %key, %error, "a job does not replay a dead letter; it counts it as failed");
-        }
-        _ => tracing::error!(
+    if reason == JobReason::EndpointMadeAgain {
+        tracing::warn!(notification = %key, %error, "a job does not replay a dead letter; it counts it as failed");
+    } else {
+        tracing::error!(
             notification = %key,
             %error,
             "a job cannot change a notification; the job counts it as failed and goes on"
-        ),
+        );
     }
-    Ok(Prepared::Unchanged(JobUnchanged {
-        detail: match reason {
-            JobReason::Unreadable => detail_of(&error.to_string()),
-            _ => String::new(),
-        },
-        ..JobUnchanged::new(key.clone(), reason)
-    }))
+    let mut unchanged = JobUnchanged::new(key.clone(), reason);
+    if reason == JobReason::Unreadable {
+        unchanged.detail = detail_of(&error.to_string());
+    }
+    Ok(Prepared::Unchanged(unchanged))
 }
 
 /// What the kinds of jobs do with a notification; `None` if a kind does nothing.

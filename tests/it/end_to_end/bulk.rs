@@ -8,6 +8,7 @@ use crate::support::within;
 use reqwest::Method;
 use ringback::config::ServeConfig;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 on_journaled_stores!(
     dead_letters_are_replayed_once_and_the_same_request_is_one_job,
@@ -248,6 +249,27 @@ fn ids(list: &Value) -> Vec<&str> {
     items
         .map(|item| item["id"].as_str().expect("an id"))
         .collect()
+}
+
+/// The lists of a job have as many notifications as its numbers say, and none twice.
+pub async fn check_lists(api: &Api, job: &Value) {
+    let mut all = BTreeSet::new();
+    for result in ["done", "skipped", "failed"] {
+        let (mut many, mut cursor) = (0, String::new());
+        let unlisted = loop {
+            let query = format!("result={result}&limit=7&cursor={cursor}");
+            let list = listed(api, job, &query).await;
+            for one in ids(&list) {
+                assert!(all.insert(one.to_string()), "{one} is listed twice");
+                many += 1;
+            }
+            match list["next_cursor"].as_str() {
+                Some(next) => cursor = next.to_string(),
+                None => break list["unlisted"].as_u64().expect("a number"),
+            }
+        };
+        assert_eq!(json!(many + unlisted), job[result], "{result}: {job}");
+    }
 }
 
 async fn what_a_job_has_not_changed_is_listed_with_the_reason(stores: Stores) {
@@ -533,6 +555,7 @@ async fn killed_in_the_middle(first: Process, next: impl AsyncFnOnce() -> Proces
         (counts(&done), &done["state"]),
         ([60, 60, 0, 0], &json!("done"))
     );
+    check_lists(next.api(), &done).await;
     for number in 0..MANY {
         let view = next
             .api()

@@ -1,5 +1,6 @@
 //! Jobs: sending now what is pending for a lane, whatever dies meanwhile.
 
+use super::bulk::check_lists;
 use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
@@ -372,6 +373,7 @@ async fn killed_in_the_middle(first: Process, next: impl AsyncFnOnce() -> Proces
     let done = until(next.api(), &job, "done").await;
     assert_eq!(counts(&done)[0], 60, "{done}");
     assert_eq!(counts(&done)[3], 0, "{done}");
+    check_lists(next.api(), &done).await;
     let mut attempts = BTreeMap::new();
     for number in 0..MANY {
         let id = format!("n{number:03}");

@@ -85,6 +85,11 @@ async fn each_dead_letter_is_replayed_once_although_servers_are_killed() {
         let replayed = count(&mut connection, &format!("SELECT {counted} {by_job}")).await;
         assert_eq!(replayed, many, "{counted}");
     }
+    // Nothing was skipped and nothing has failed, and the lists say so.
+    for table in ["job_unchanged", "job_reasons", "job_waiting"] {
+        let listed = format!("SELECT count(*) FROM {table}");
+        assert_eq!(count(&mut connection, &listed).await, 0, "{table}");
+    }
     let series = "SELECT count(*) FROM statuses WHERE series = 2";
     assert_eq!(count(&mut connection, series).await, many);
     println!(

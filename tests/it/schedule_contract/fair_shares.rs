@@ -166,7 +166,7 @@ pub async fn a_call_that_is_asked_for_does_not_wait_for_the_failure_of_an_earlie
     let third = fixture.claim(40).await.leases;
     assert_eq!(third.len(), 1, "the lane is about to be probing");
     fixture.turn_to(10);
-    let asked = match third[0].entry.key.id() {
+    let asked = match third[0].entry.notification.key.id() {
         "third" => "asked",
         _ => "third",
     };
@@ -182,7 +182,10 @@ pub async fn a_call_that_is_asked_for_does_not_wait_for_the_failure_of_an_earlie
     fixture.turn_to(20);
     fixture.called(&third[0], UNANSWERED).await;
     let claimed = fixture.claim(40).await.leases;
-    let ids: Vec<&str> = claimed.iter().map(|lease| lease.entry.key.id()).collect();
+    let ids: Vec<&str> = claimed
+        .iter()
+        .map(|lease| lease.entry.notification.key.id())
+        .collect();
     assert_eq!(ids, [asked]);
     assert_eq!(claimed[0].class, LaneClass::Probing);
 }
