@@ -130,6 +130,7 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
             job.done, job.skipped, job.failed, job.matched
         ),
     );
+    line("which ones", unchanged_command(job));
     // A release is done at once, and what waited goes as fast as the destination answers.
     if job.kind != "lane_release" {
         line("rate", format!("{} per second", job.rate));
@@ -140,6 +141,18 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
     line("made", at(&job.created_at));
     line("ended", at(&job.ended_at));
     text
+}
+
+/// The command that lists what the job could not change, or else what it has skipped; empty if there is nothing to list.
+fn unchanged_command(job: &JobDetails) -> String {
+    let result = match (job.failed, job.skipped) {
+        (0, 0) => return String::new(),
+        (0, _) => "skipped",
+        (_, _) => "failed",
+    };
+    job.id.as_deref().map_or(String::new(), |id| {
+        format!("ringback job notifications {} --result {result}", clean(id))
+    })
 }
 
 /// What the job is about, if it was made for a filter.
@@ -269,6 +282,7 @@ mod tests {
                 "  kind           lane_retry",
                 "  lane           https://shop.example",
                 "  progress       4 done, 1 skipped, 0 failed of 10",
+                "  which ones     ringback job notifications 0a-1 --result skipped",
                 "  rate           0.5 per second",
                 "  asked by       anna",
                 "  reason         back\\u{1b}",
