@@ -11,6 +11,7 @@ mod live;
 mod markup;
 mod notifications;
 mod overview;
+mod real_browser;
 mod rights;
 mod searching;
 mod signing_in;

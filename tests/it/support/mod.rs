@@ -2,6 +2,7 @@
 
 pub mod chance;
 pub mod collector;
+pub mod chromium;
 pub mod forward_proxy;
 pub mod http2;
 pub mod http2_frames;
