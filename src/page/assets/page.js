@@ -92,6 +92,20 @@
       field.matches("select") ? [...field.options].some((option) => option.selected !== option.defaultSelected)
         : field.value !== field.defaultValue);
   };
+  // The focus is kept by what has it, which is looked for in the nearest element with an id.
+  const nameOf = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent}`;
+  const placeOfFocus = () => {
+    const at = document.activeElement;
+    if (!at || !main().contains(at)) return null;
+    return { id: at.closest("[id]").id, name: at.id ? null : nameOf(at) };
+  };
+  const focusOn = (place) => {
+    const home = place && document.getElementById(place.id);
+    if (!home) return;
+    const parts = home.querySelectorAll("a, button, summary, [tabindex]");
+    const at = place.name === null ? home : [...parts].find((part) => nameOf(part) === place.name);
+    at?.focus({ preventScroll: true });
+  };
   let isStale = false;
   // What the server has written, before the script changed anything in it.
   let written = main().innerHTML;
@@ -105,11 +119,11 @@
     if (read.innerHTML === written) return;
     written = read.innerHTML;
     const opened = new Set([...main().querySelectorAll("details[id][open]")].map((details) => details.id));
-    const focused = document.activeElement && document.activeElement.id;
+    const focused = placeOfFocus();
     main().replaceWith(document.adoptNode(read));
     for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
-    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
     refresh();
+    focusOn(focused);
   };
   const close = () => { stream?.close(); stream = null; showLive(false); };
   const open = () => {
