@@ -19,6 +19,8 @@ super::texts!(FrameTexts {
     role_producer: "producer", "商户系统（producer）";
     role_support: "support", "客服（support）";
     role_operator: "operator", "运维（operator）";
+    colon: ": ", "：";
+    full_stop: ".", "。";
     no_data: "no data", "无数据";
     copy: "Copy", "复制";
     copied: "Copied", "已复制";
