@@ -116,7 +116,7 @@ async fn tell(setup: Setup, words: &Words) {
         false
     );
     assert_eq!(desk.admin.get(ORDER).await["series"], json!(2));
-    no_sideways_scrolling(&browser).await;
+    no_sideways_scrolling(&browser, setup).await;
     assert_eq!(browser.console().await, [""; 0]);
     browser.close().await;
     desk.close().await;
@@ -147,15 +147,16 @@ async fn read(browser: &Chromium, words: &Words) {
 }
 
 /// Checks that the page is not wider than the window, and that nothing stands out of it.
-pub async fn no_sideways_scrolling(browser: &Chromium) {
-    let wide = browser.run(WIDER, json!([])).await;
+pub async fn no_sideways_scrolling(browser: &Chromium, setup: Setup) {
+    let wide = browser.run(WIDER, json!([setup.size.0])).await;
     assert_eq!(wide, Value::Array(Vec::new()), "{}", browser.url().await);
 }
 
-/// What is wider than the screen, or stands out of it on the right, other than what scrolls by itself or is hidden.
+/// What is wider than the window, or stands out of it on the right, other than what scrolls by itself or is hidden.
 const WIDER: &str = "
-    const width = Math.min(screen.width, document.documentElement.clientWidth);
-    const found = document.documentElement.scrollWidth > width ? [`document ${document.documentElement.scrollWidth}`] : [];
+    const [width] = arguments;
+    const { scrollWidth } = document.documentElement;
+    const found = scrollWidth > width ? [`document ${scrollWidth}`] : [];
     const scrolls = (element) => {
       for (let at = element.parentElement; at; at = at.parentElement) {
         if (getComputedStyle(at).overflowX !== 'visible') return true;

@@ -22,7 +22,7 @@ static TURNS: Semaphore = Semaphore::const_new(1);
 const LONGEST_TURN: Duration = Duration::from_secs(1_200);
 /// For how long the driver waits for an element, a page or a script. Less than [`LONGEST_WAIT`], so that it says what was
 /// missing.
-const LONGEST_LOOK: Duration = Duration::from_secs(LONGEST_WAIT.as_secs() - 50);
+const LONGEST_LOOK: Duration = Duration::from_secs(LONGEST_WAIT.as_secs() - 15);
 /// The property that contains the id of an element (WebDriver, section 11).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -122,13 +122,6 @@ impl Chromium {
         self.element(selector).await;
     }
 
-    /// Waits until the page contains a text, without regard to how white space is written.
-    pub async fn see_text(&self, text: &str) {
-        assert!(!text.contains('"'), "XPath has no escapes: {text}");
-        let selector = format!("//*[text()[contains(normalize-space(.), \"{text}\")]]");
-        self.see(&selector).await;
-    }
-
     /// The text of an element, as it is shown.
     pub async fn text(&self, selector: &str) -> String {
         text_of(self.on(selector, Method::GET, "/text", None).await)
@@ -192,30 +185,21 @@ impl Chromium {
         .await;
     }
 
-    /// Opens a second tab, which is shown from now on; gives the handles of the first and the second.
-    pub async fn open_tab(&self) -> (String, String) {
-        let first = text_of(self.must(Method::GET, "/window", None).await);
-        let opened = json!({ "type": "tab" });
-        let opened = self.must(Method::POST, "/window/new", Some(opened)).await;
-        let second = text_of(opened["handle"].clone());
-        self.show_tab(&second).await;
-        (first, second)
+    /// Minimizes the window, so that its tab is hidden.
+    pub async fn hide(&self) {
+        self.must(Method::POST, "/window/minimize", Some(json!({})))
+            .await;
     }
 
-    /// Shows a tab, and hides the other.
-    pub async fn show_tab(&self, handle: &str) {
-        self.use_tab(handle).await;
-        self.devtools("Page.bringToFront", json!({})).await;
+    /// Shows the window again.
+    pub async fn show(&self) {
+        let (width, height) = DESKTOP.size;
+        let size = json!({ "width": width, "height": height });
+        self.must(Method::POST, "/window/rect", Some(size)).await;
     }
 
-    /// Looks into a tab from now on, shown or not.
-    pub async fn use_tab(&self, handle: &str) {
-        let handle = Some(json!({ "handle": handle }));
-        self.must(Method::POST, "/window", handle).await;
-    }
-
-    /// What the browser has said in its console since it was asked last: errors of scripts and of loading, and violations of
-    /// the policy of the page.
+    /// The warnings and errors in the console of the browser since it was asked last: of scripts and of loading, and
+    /// violations of the policy of the page.
     pub async fn console(&self) -> Vec<String> {
         let entries = self.log("browser").await;
         let messages = entries
@@ -357,6 +341,8 @@ fn capabilities(setup: Setup, dir: &TempDir) -> Value {
         // Containers have little shared memory.
         "disable-dev-shm-usage",
         "hide-scrollbars",
+        // What moves into its place slowly is not there yet.
+        "force-prefers-reduced-motion",
         "force-device-scale-factor=1",
     ];
     arguments.extend(plain.map(|argument| format!("--{argument}")));
@@ -382,7 +368,7 @@ fn capabilities(setup: Setup, dir: &TempDir) -> Value {
     json!({
         "browserName": "chrome",
         "timeouts": { "implicit": look_ms, "pageLoad": look_ms, "script": look_ms },
-        "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+        "goog:loggingPrefs": { "browser": "WARNING", "performance": "ALL" },
         "goog:chromeOptions": options,
     })
 }
