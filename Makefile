@@ -9,7 +9,7 @@ DEAD_LETTERS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill replay interleavings demo openapi lint format clippy doc bench fair-shares
+.PHONY: help test kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -23,11 +23,16 @@ with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/inte
 	tester=$$(RINGBACK_TEST_PYTHON="$$python" tests/interpreter.sh schemathesis || true) && export RINGBACK_TEST_PYTHON="$$python" \
 	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
 
+# Says where the browser is that opens the page in the tests, with its driver and the rules of accessibility.
+with_browser = chromium=$$(tests/browser.sh chromium) && driver=$$(tests/browser.sh chromedriver) && \
+	axe=$$(tests/browser.sh axe) && export RINGBACK_TEST_CHROMIUM="$$chromium" \
+	RINGBACK_TEST_CHROMEDRIVER="$$driver" RINGBACK_TEST_AXE="$$axe" &&
+
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: ## Run all tests, with Redis and PostgreSQL servers, Python and Node.js found or fetched first
-	$(with_interpreters) $(with_servers) cargo test --locked
+test: ## Run all tests, with Redis and PostgreSQL servers, Python, Node.js and Chromium found or fetched first
+	$(with_interpreters) $(with_browser) $(with_servers) cargo test --locked
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
 	$(with_servers) \
@@ -44,6 +49,9 @@ interleavings: ## Try many orders of two servers' calls; INTERLEAVINGS can be gi
 
 demo: ## Watch a few notifications being delivered to a simulated merchant
 	cargo run --locked --release -- demo
+
+screenshots: ## Take the pictures of the page anew, into docs/images
+	$(with_browser) RINGBACK_TEST_SCREENSHOTS=docs/images cargo test --locked --test it page::real_browser::screenshots
 
 openapi: ## Write the description of the HTTP API anew, into docs/openapi.json
 	cargo run --locked --quiet -- openapi > target/openapi.json && mv target/openapi.json docs/openapi.json
