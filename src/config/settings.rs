@@ -7,10 +7,9 @@
 
 pub use super::setting::{Arity, Setting};
 
-use super::setting::in_file;
-use super::trace_settings;
 use super::alert_settings;
 use super::setting::{in_file, put};
+use super::trace_settings;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;

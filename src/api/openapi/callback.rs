@@ -1,7 +1,7 @@
 //! The calls that merchants and operators receive, as webhooks of the description.
 
-use super::trace_headers;
 use super::alerts;
+use super::trace_headers;
 use crate::api::schema::{NAME, names, text};
 use serde_json::{Value, json};
 use utoipa::openapi::content::ContentBuilder;

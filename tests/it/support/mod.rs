@@ -1,8 +1,8 @@
 //! What the tests share: private servers, the scripted merchant, putting a server together.
 
 pub mod chance;
-pub mod collector;
 pub mod chromium;
+pub mod collector;
 pub mod forward_proxy;
 pub mod http2;
 pub mod http2_frames;
