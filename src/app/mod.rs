@@ -34,6 +34,7 @@ use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::keyring::Keyring;
 use crate::maintenance::Maintenance;
+use crate::maintenance::activity::ActivityKeeper;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
 use crate::maintenance::prune::Retention;
 use crate::page;
@@ -52,6 +53,7 @@ use std::time::Duration;
 use stores::ServerStores;
 use tasks::Tasks;
 use tokio::net::TcpListener;
+use uuid::Uuid;
 
 /// The requested limit of open files. The connections of the API and the largest `concurrency` need fewer.
 const MOST_DESCRIPTORS: u64 = 65_536;
@@ -70,6 +72,7 @@ pub struct App {
     metrics_address: Option<SocketAddr>,
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
+    activity: Arc<ActivityKeeper>,
     tasks: Tasks,
     traces: Option<TraceExporter>,
     stop_within: Duration,
@@ -143,6 +146,12 @@ impl App {
             .with_health(stores.health.clone())
             .with_metrics(metrics.clone());
         let service = Arc::new(service);
+        let activity = Arc::new(ActivityKeeper::new(
+            metrics.activity().clone(),
+            stores.journal.clone(),
+            stores.schedule.clock(),
+            process_name(&instance),
+        ));
 
         let mut tasks = Tasks::new();
         let dispatching = dispatcher.run(Stop {
@@ -154,6 +163,7 @@ impl App {
             tasks.run_required(duty, work);
         }
         run_probes(&mut tasks, &stores);
+        tasks.run("counters", activity.clone().run(tasks.stop_token()));
         tasks.run("jobs", service.clone().run_jobs(tasks.stop_token()));
         let after_outages = service.clone().run_after_outages(tasks.stop_token());
         tasks.run("jobs after outages", after_outages);
@@ -197,6 +207,7 @@ impl App {
             metrics_address,
             service,
             journal: stores.journal,
+            activity,
             tasks,
             traces,
             stop_within: config.delivery.drain_timeout.saturating_add(STOP_MARGIN),
@@ -246,6 +257,10 @@ impl App {
     /// Waits for the tasks, then closes the journal. Sets `part` to the name of the part that it waits for.
     async fn end(self, part: &mut &'static str) {
         self.tasks.wait(part).await;
+        // The last attempts have ended now.
+        *part = "counters";
+        self.activity.keep_rest().await;
+        drop(self.activity);
         drop(self.service);
         if let Some(journal) = self.journal {
             *part = "journal";
@@ -410,6 +425,12 @@ fn retention(config: &ServeConfig) -> Retention {
         records_ms: ms(records),
         dead_ms: ms(dead),
     }
+}
+
+/// A name that no other process has, nor the one before, for the counters of this one. The names of instances repeat: in
+/// a container, the id of the process is always the same.
+fn process_name(instance: &str) -> String {
+    format!("{instance}/{}", Uuid::now_v7().simple())
 }
 
 /// The name of this process in the journal: the host name and the process id.

@@ -14,6 +14,7 @@ use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
+use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
@@ -39,6 +40,8 @@ impl Worker {
         decision: Decision,
     ) -> Option<Settlement> {
         self.metrics.attempt(&attempt);
+        let activity = self.metrics.activity();
+        activity.attempt(&attempt, self.clock.now_ms());
         let interrupted = attempt.answer.outcome == Outcome::Interrupted;
         let applied = if interrupted {
             Settlement::Release
@@ -46,6 +49,7 @@ impl Worker {
             self.settlement_for(&decision)
         };
         let Some(recorder) = &self.recorder else {
+            self.count_dead_letter(&decision);
             return Some(applied);
         };
         let recording = Recording {
@@ -165,7 +169,10 @@ impl Worker {
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.record(recording.clone()).await {
-                Ok(Recorded::Applied) => return Some(applied),
+                Ok(Recorded::Applied) => {
+                    self.count_dead_letter(&recording.decision);
+                    return Some(applied);
+                }
                 Ok(Recorded::Stale(snapshot)) => {
                     return Some(Settlement::to_journal(&snapshot, self.clock.now_ms()));
                 }
@@ -263,6 +270,14 @@ impl Worker {
         if self.hold(&mut lease, pin!(setting)).await.is_some() {
             let settlement = Settlement::forget(lease.entry.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
+        }
+    }
+
+    /// Counts a notification that this decision makes a dead letter.
+    fn count_dead_letter(&self, decision: &Decision) {
+        if decision.state == State::Dead {
+            let activity = self.metrics.activity();
+            activity.dead_letter(self.clock.now_ms());
         }
     }
 

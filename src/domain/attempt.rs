@@ -1,6 +1,7 @@
 //! The record of one attempt: when it was due, when it started, and what the receiver answered.
 
 use crate::domain::call_trace::CallTrace;
+use crate::domain::deferral::DeferralReason;
 use crate::domain::progress::Progress;
 use crate::domain::state::named;
 
@@ -107,6 +108,25 @@ impl Attempt {
             },
             trace: CallTrace::default(),
         }
+    }
+
+    /// How late the attempt began, in milliseconds. What waited for its destination or its order is not late; what waited
+    /// because of the servers is. `None` for an interrupted attempt, which may be recorded long after it began.
+    #[must_use]
+    pub fn late_ms(&self) -> Option<i64> {
+        if self.answer.outcome == Outcome::Interrupted {
+            return None;
+        }
+        let deferred_ms = self.trace.deferral.map_or(0, |deferral| match deferral.by {
+            DeferralReason::Busy | DeferralReason::Keys | DeferralReason::Proxy => 0,
+            DeferralReason::Held
+            | DeferralReason::Probing
+            | DeferralReason::Rate
+            | DeferralReason::Concurrency
+            | DeferralReason::Order => deferral.ms,
+        });
+        let late_ms = self.started_ms.saturating_sub(self.due_ms);
+        Some(late_ms.saturating_sub(deferred_ms).max(0))
     }
 }
 

@@ -23,6 +23,7 @@
 pub mod ack;
 pub mod act;
 pub mod alert;
+pub mod activity;
 pub mod api_key;
 pub mod attempt;
 pub mod body;

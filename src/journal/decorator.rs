@@ -7,13 +7,14 @@ use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
     AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
     DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
-    JobStep, JobStepped, JobTrial, Journal, JournalApiKeys, JournalAuditLog, JournalCounts,
+    JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys, JournalAuditLog, JournalCounts,
     JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs, JournalMaintenance,
     JournalReads, JournalWrites, LaneOrder, ListedUnchanged, Noting, Order, Payload, Pending,
     PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult,
     Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage,
     StoredEndpoint, TakenJob, Transition,
 };
+use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
 use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
@@ -334,6 +335,28 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
     async fn job_reasons(&self, id: &JobId) -> Result<ReasonCounts, JournalError> {
         let calling = self.inner().job_reasons(id);
         self.around(JournalCall::JobReasons, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalActivity for Decorator {
+    async fn keep_activity(
+        &self,
+        server: &str,
+        minutes: &[(i64, ActivityCounts)],
+    ) -> Result<(), JournalError> {
+        let calling = self.inner().keep_activity(server, minutes);
+        self.around(JournalCall::KeepActivity, calling).await
+    }
+
+    async fn activity(
+        &self,
+        from_minute: i64,
+        until_minute: i64,
+        bucket_minutes: i64,
+    ) -> Result<Vec<ActivityBucket>, JournalError> {
+        let calling = (self.inner()).activity(from_minute, until_minute, bucket_minutes);
+        self.around(JournalCall::Activity, calling).await
     }
 }
 

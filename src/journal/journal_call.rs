@@ -49,6 +49,8 @@ pub enum JournalCall {
     JobTrial,
     JobUnchanged,
     JobReasons,
+    KeepActivity,
+    Activity,
     Changes,
     LaneChanges,
     Note,

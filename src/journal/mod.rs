@@ -8,11 +8,12 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has eight parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! The trait has nine parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
 //! [`JournalDefaultKeys`] (what signs the calls to all others), [`JournalApiKeys`] (who may use the API),
 //! [`JournalAuditLog`] (what people have done), [`JournalJobs`] (requests that concern many notifications),
-//! [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits).
+//! [`JournalActivity`] (counters for plots over time), [`JournalMaintenance`] (keeping the schedule in agreement with the
+//! journal, checks, audits).
 //! [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
@@ -34,6 +35,7 @@
 //!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
 //!   the notification in the same transaction, and adds to its history that it was set aside.
 
+mod activity;
 mod actor;
 mod api_keys;
 mod audit_log;
@@ -77,6 +79,7 @@ mod transition;
 pub mod watched;
 mod writes;
 
+pub use activity::JournalActivity;
 pub use actor::Actor;
 pub use api_keys::{
     AddingApiKey, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, JournalApiKeys, OperatorKey,
@@ -116,7 +119,7 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the eight parts takes the trait of that part.
+/// Code that needs only one of the nine parts takes the trait of that part.
 pub trait Journal:
     JournalWrites
     + JournalReads
@@ -125,6 +128,7 @@ pub trait Journal:
     + JournalApiKeys
     + JournalAuditLog
     + JournalJobs
+    + JournalActivity
     + JournalMaintenance
 {
 }
@@ -137,6 +141,7 @@ impl<Whole> Journal for Whole where
         + JournalApiKeys
         + JournalAuditLog
         + JournalJobs
+        + JournalActivity
         + JournalMaintenance
 {
 }

@@ -46,7 +46,8 @@ fn ended(error: &JournalError) -> CallResult {
 
 /// The kind of work that a call belongs to. `None` for a check, which is reported separately; for reading
 /// every notification, which may take very long in a healthy journal; and for asking for changed settings of lanes
-/// and for jobs, which every server does all the time, so an idle one would otherwise never be idle.
+/// and for jobs, and for counters for plots, which every server does all the time, so an idle one would otherwise never be
+/// idle.
 fn work_of(call: JournalCall) -> Option<Work> {
     match call {
         JournalCall::Register
@@ -87,6 +88,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::JobTrial
         | JournalCall::JobUnchanged
         | JournalCall::JobReasons
+        | JournalCall::Activity
         | JournalCall::Changes
         | JournalCall::Note
         | JournalCall::Rebuilding
@@ -99,6 +101,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         JournalCall::LaneChanges
         | JournalCall::ApiKeys
         | JournalCall::TakeJob
+        | JournalCall::KeepActivity
         | JournalCall::Examine
         | JournalCall::Check => None,
     }

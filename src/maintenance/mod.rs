@@ -2,7 +2,8 @@
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`audit`] only reads. They share these parts: [`scan`]
+//! background, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`activity`] writes the
+//! counters for plots over time. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending into a schedule.
 //!
@@ -19,6 +20,7 @@
 //!
 //! A duty takes the time as an argument; [`duty`] says when it runs, and on which instance.
 
+pub mod activity;
 pub mod audit;
 pub mod difference;
 pub mod duty;

@@ -8,6 +8,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod alerts;
+mod activity;
 mod api_keys;
 mod audit_log;
 mod changes;
@@ -28,6 +29,7 @@ mod register;
 mod timeouts;
 mod waiting;
 
+pub use activity::{ActivityReading, ActivityWindow};
 pub use api_keys::{ApiKeyRequest, BadApiKeyChange, MadeApiKey};
 pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};

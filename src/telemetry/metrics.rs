@@ -8,6 +8,7 @@
 //! requested, at most once a second: [`store_readings`](super::store_readings).
 
 use super::lateness::{LatenessCounter, LatenessCounts};
+use super::activity::ActivityCounters;
 use super::process::{ProcessCollector, ProcessReading};
 use super::span_counters::SpanCounters;
 use super::store_readings::{StoreCollector, StoreReadings};
@@ -74,6 +75,7 @@ pub struct Metrics {
     lateness: LatenessCounter,
     stores: StoreCollector,
     process: ProcessCollector,
+    activity: Arc<ActivityCounters>,
 }
 
 /// Counts one worker as active until this value is dropped.
@@ -200,6 +202,7 @@ impl Metrics {
             lateness: LatenessCounter::default(),
             stores,
             process,
+            activity: Arc::default(),
         })
     }
 
@@ -238,25 +241,14 @@ impl Metrics {
         self.attempts
             .get_or_create(&[("outcome", outcome.as_str())])
             .inc();
-        if outcome == Outcome::Interrupted {
-            // An interrupted attempt has no duration, and may be recorded long after it began.
+        // An interrupted attempt has no duration, and may be recorded long after it began.
+        let Some(late_ms) = attempt.late_ms() else {
             return;
-        }
-        // What waited for its destination or its order is not late; what waited because of the servers is.
-        let deferred_ms = attempt.trace.deferral.map_or(0, |deferral| {
+        };
+        if let Some(deferral) = attempt.trace.deferral {
             let reason = [("by", deferral.by.as_str())];
             self.deferred.get_or_create(&reason).inc();
-            match deferral.by {
-                DeferralReason::Busy | DeferralReason::Keys | DeferralReason::Proxy => 0,
-                DeferralReason::Held
-                | DeferralReason::Probing
-                | DeferralReason::Rate
-                | DeferralReason::Concurrency
-                | DeferralReason::Order => deferral.ms,
-            }
-        });
-        let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms);
-        let late_ms = late_ms.saturating_sub(deferred_ms).max(0);
+        }
         self.lateness.note(late_ms);
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
@@ -276,6 +268,12 @@ impl Metrics {
     /// Counts an alert for one endpoint that was registered, or sent without the stores.
     pub fn alert(&self, kind: AlertKind) {
         self.alerts.get_or_create(&[("type", kind.as_str())]).inc();
+    }
+
+    /// What the attempts of each minute did, for plots over time.
+    #[must_use]
+    pub fn activity(&self) -> &Arc<ActivityCounters> {
+        &self.activity
     }
 
     /// Counts a step of a job.

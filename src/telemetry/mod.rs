@@ -1,4 +1,6 @@
 //! Sets up the log. The metrics are in [`metrics`], [`store_readings`] and [`process`], the traces in [`traces`].
+//! Sets up the log. The metrics are in [`metrics`], [`store_readings`] and [`process`], the counters for plots over time in
+//! [`activity`].
 //!
 //! Log lines go to standard error, so that standard output has only the output of a command. The message
 //! of a line can be understood without its fields; the fields are for queries. Secrets, signatures and
@@ -8,6 +10,7 @@
 //! `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `trace_id`, `error`.
 
 pub mod lateness;
+pub mod activity;
 pub mod metrics;
 pub mod process;
 pub mod span_counters;

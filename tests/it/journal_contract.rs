@@ -3,6 +3,7 @@
 //! A test takes a [`Store`]: something that journals can be opened on, one after the other. To put
 //! another implementation under the contract, write its store and one more `contract!` line.
 
+mod activity;
 mod acts;
 mod api_keys;
 mod audit_log;
@@ -289,6 +290,9 @@ macro_rules! contract {
             bulk_jobs::what_cannot_be_sent_again_counts_as_failed,
             bulk_jobs::a_series_may_have_a_priority_of_its_own,
             bulk_jobs::it_is_told_how_those_have_fared_that_a_job_has_replayed,
+            activity::counters_of_all_servers_are_added_up,
+            activity::counters_that_come_again_or_late_are_not_counted_twice,
+            activity::counters_are_forgotten_after_three_days,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,
             maintenance::a_note_stands_in_the_history,

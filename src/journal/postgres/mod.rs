@@ -8,6 +8,7 @@
 //! When a connection breaks, a call may be made twice. Registering and recording can be repeated. A change by
 //! hand is not repeated after its commit was sent.
 
+mod activity;
 mod advance;
 mod api_keys;
 mod audit_log;

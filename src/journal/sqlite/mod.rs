@@ -5,6 +5,7 @@
 //! prevents a second server from opening the journal while this value exists. Other processes can open it
 //! for reading only.
 
+mod activity;
 mod api_keys;
 mod audit_log;
 mod bulk;

@@ -133,6 +133,8 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Duty
         | JournalCall::Recall
         | JournalCall::Remember
+        | JournalCall::KeepActivity
+        | JournalCall::Activity
         | JournalCall::Counts
         | JournalCall::OldestDue
         | JournalCall::Examine

@@ -9,6 +9,7 @@ use super::searching::made_at;
 use super::{PostgresStore, Store};
 use crate::support::postgres::{connect, run};
 use crate::support::within;
+use ringback::domain::activity::ActivityCounts;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::JobSelection;
@@ -43,7 +44,7 @@ async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 {
     within("the sessions to end", ended).await;
     let read = sqlx::query_scalar(
         "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
-         WHERE relname IN ('notifications', 'statuses', 'payloads', 'attempts')",
+         WHERE relname IN ('notifications', 'statuses', 'payloads', 'attempts', 'activity')",
     )
     .fetch_one(&mut beside)
     .await
@@ -249,6 +250,33 @@ async fn a_search_reads_little_more_than_it_finds_whatever_the_planner_believes(
             let read = rows_read(&store, journal).await;
             assert!(read < most, "{read} rows for {filter:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn plots_read_no_more_than_their_time_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    for server in ["a", "b"] {
+        let minutes = (0..2_000).map(|minute| (minute, ActivityCounts::default()));
+        let minutes: Vec<_> = minutes.collect();
+        let kept = journal.keep_activity(server, &minutes).await;
+        kept.expect("kept");
+    }
+    rows_read(&store, journal).await;
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut connect(&store.url).await, "ANALYZE").await;
+        }
+        let journal = store.open().await;
+        rows_read(&store, journal).await;
+        let journal = store.open().await;
+        let read = journal.activity(1_900, 1_960, 1).await.expect("read");
+        assert_eq!(read.len(), 60);
+        let now = [(2_001, ActivityCounts::default())];
+        journal.keep_activity("a", &now).await.expect("kept");
+        let read = rows_read(&store, journal).await;
+        assert!(read <= 2 * 60 + 2, "{read} rows");
     }
 }
 
