@@ -9,6 +9,7 @@ use super::Page;
 use super::problem::PageProblem;
 use super::session::Session;
 use super::visit::Visit;
+use crate::domain::activity::MINUTE_MS;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId};
 use crate::domain::job_result::JobResult;
@@ -107,7 +108,11 @@ impl LiveSubject {
                 (found.state_name(), found.fence, progress, waits).hash(&mut hasher);
                 (found.attempts.len(), found.set_aside.is_some()).hash(&mut hasher);
             }
-            Self::Overview => page.service.state_counts().await.hash(&mut hasher),
+            Self::Overview => {
+                // The plots go on with the time.
+                let minute = page.service.clock().now_ms().div_euclid(MINUTE_MS);
+                (page.service.state_counts().await, minute).hash(&mut hasher);
+            }
             Self::Lane(lane) => {
                 let status = page.service.lane(lane).await.ok()?;
                 format!("{status:?}").hash(&mut hasher);

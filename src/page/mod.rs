@@ -33,6 +33,7 @@ mod live;
 mod notification;
 mod overview;
 mod paths;
+mod plots;
 mod problem;
 mod problem_page;
 pub mod rights;

@@ -1,4 +1,5 @@
-//! The overview: how many notifications are in which state, which destinations are in trouble, and whether the stores work.
+//! The overview: how many notifications are in which state, which destinations are in trouble, what the attempts of the
+//! last hours did, and whether the stores work.
 //!
 //! The stores are asked once a second at most, however many visitors there are.
 
@@ -7,16 +8,18 @@ use super::frame::PageFrame;
 use super::html::document;
 use super::live::LiveSubject;
 use super::paths::destination_path;
+use super::plots::{PlotRange, ShownPlots};
 use super::problem::PageProblem;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::overview::OverviewTexts;
+use super::texts::plots::PlotsTexts;
 use super::times::{TimeTag, duration_in_words};
 use super::visit::Visit;
 use crate::clock::millis;
 use crate::domain::role::Permission;
 use crate::health::{HealthReport, StoreState};
 use crate::schedule::lane_status::LaneStatus;
-use crate::service::{Service, StateCounts, TroubledLanes};
+use crate::service::{ActivityReading, Service, StateCounts, TroubledLanes};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
@@ -43,13 +46,32 @@ struct OverviewReading {
     oldest_ms: Option<i64>,
 }
 
+/// The plots that were read last.
+type LastActivity = Mutex<Option<(Instant, Option<Arc<ActivityReading>>)>>;
+
 /// What was read last.
 #[derive(Default)]
-pub(super) struct LastOverview(Mutex<Option<(Instant, Arc<OverviewReading>)>>);
+pub(super) struct LastOverview {
+    numbers: Mutex<Option<(Instant, Arc<OverviewReading>)>>,
+    /// In the order of [`PlotRange::ALL`].
+    activity: [LastActivity; PlotRange::ALL.len()],
+}
 
 impl LastOverview {
+    async fn activity(&self, service: &Service, range: PlotRange) -> Option<Arc<ActivityReading>> {
+        let mut last = self.activity[range as usize].lock().await;
+        if let Some((at, reading)) = last.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return reading.clone();
+        }
+        let reading = service.activity(range.window()).await.map(Arc::new);
+        *last = Some((Instant::now(), reading.clone()));
+        reading
+    }
+
     async fn read(&self, service: &Service) -> Arc<OverviewReading> {
-        let mut last = self.0.lock().await;
+        let mut last = self.numbers.lock().await;
         if let Some((at, reading)) = last.as_ref()
             && at.elapsed() < FRESH
         {
@@ -84,6 +106,7 @@ struct ShownOverview<'a> {
     oldest: Option<TimeTag>,
     /// `None` if the schedule does not answer.
     trouble: Option<ShownTrouble<'a>>,
+    plots: ShownPlots,
     stores: Vec<StoreRow>,
     stalled: Option<String>,
     warning: Option<String>,
@@ -139,7 +162,11 @@ pub(super) async fn show(
         };
         return document(StatusCode::OK, &shown);
     }
-    let reading = page.overview.read(&page.service).await;
+    let range = PlotRange::of(&visit);
+    let (reading, activity) = tokio::join!(
+        page.overview.read(&page.service),
+        page.overview.activity(&page.service, range),
+    );
     let health = page.service.known_health();
     let unusable = page.service.unusable_endpoints();
     let trouble = reading.trouble.as_ref();
@@ -153,6 +180,7 @@ pub(super) async fn show(
             is_complete: trouble.is_complete,
             has_more: trouble.found > trouble.lanes.len(),
         }),
+        plots: ShownPlots::of(activity.as_deref(), range, PlotsTexts::of(visit.language)),
         stores: stores(&health, t),
         stalled: health
             .stalled

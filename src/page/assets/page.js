@@ -21,6 +21,11 @@
       time.textContent = isLocal() ? local(at) : time.dataset.utc;
       time.title = isLocal() ? time.dataset.utc : local(at);
     }
+    for (const label of document.querySelectorAll("[data-clock]")) {
+      const at = new Date(label.dataset.clock);
+      label.textContent = isLocal() ? `${pad(at.getHours())}:${pad(at.getMinutes())}` : label.dataset.clock.slice(11, 16);
+    }
+    for (const words of document.querySelectorAll("[data-utc-only]")) words.hidden = isLocal();
   };
   const clock = document.createElement("button");
   clock.type = "button";

@@ -18,6 +18,7 @@ pub mod letters;
 pub mod notification;
 pub mod outcomes;
 pub mod overview;
+pub mod plots;
 pub mod search;
 pub mod sign_in;
 pub mod signing_keys;

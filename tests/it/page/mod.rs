@@ -12,6 +12,7 @@ mod markup;
 mod notifications;
 mod overview;
 mod real_browser;
+mod plots;
 mod rights;
 mod searching;
 mod signing_in;
