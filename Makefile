@@ -10,6 +10,7 @@ DEAD_LETTERS ?= 100000
 INTERLEAVINGS ?= 100
 
 .PHONY: help test kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares
+.PHONY: help test kill replay interleavings demo openapi lint format clippy doc bench fair-shares page-times
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -72,3 +73,6 @@ bench: ## Measure the throughput, with Redis and PostgreSQL servers found or fet
 
 fair-shares: ## Measure how late calls are beside destinations in trouble
 	$(with_servers) cargo bench --locked --bench fair_shares
+
+page-times: ## Measure the pages with a million notifications, with a PostgreSQL server found or fetched first
+	$(with_servers) cargo bench --locked --bench page
