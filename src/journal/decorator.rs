@@ -123,14 +123,15 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
         unless_empty!(self, LastAttempts, last_attempts, keys)
     }
 
-    async fn list(
+    async fn list_scanned(
         &self,
         filter: &Filter,
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
+        most_scanned: usize,
     ) -> Result<SnapshotPage, JournalError> {
-        let calling = self.inner().list(filter, order, cursor, limit);
+        let calling = (self.inner()).list_scanned(filter, order, cursor, limit, most_scanned);
         self.around(JournalCall::List, calling).await
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::state::State;
 /// Maximum number of rows that are read for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
-/// The index that a list reads. `Ended` and `EndedOfState` are sorted by the end of the notification, the
+/// The index that a list reads. `Ended`, `EndedOfState`, `DeadOfLane` and `DeadOfCause` are sorted by the end of the notification, the
 /// others by the instant of registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListIndex {
@@ -18,6 +18,10 @@ pub(super) enum ListIndex {
     OfState(State),
     Ended,
     EndedOfState(State),
+    /// Dead letters of one lane. Where no index has both, those of all lanes are read.
+    DeadOfLane,
+    /// Dead letters with one cause.
+    DeadOfCause,
 }
 
 /// A filter, and the index that suits it best.
@@ -72,6 +76,8 @@ impl<'filter> ListPlan<'filter> {
         };
         let index = match (order, state) {
             (Order::Ended, Some(Scheduled)) => return None,
+            (Order::Ended, Some(Dead)) if filter.lane.is_some() => ListIndex::DeadOfLane,
+            (Order::Ended, Some(Dead)) if filter.cause.is_some() => ListIndex::DeadOfCause,
             (Order::Ended, Some(state @ (Dead | Cancelled))) => ListIndex::EndedOfState(state),
             (Order::Ended, Some(Delivered) | None) => ListIndex::Ended,
             (Order::Registered, Some(state @ (Dead | Cancelled))) => ListIndex::OfState(state),

@@ -1,5 +1,6 @@
 //! Look-ups and lists of notifications.
 
+use super::list_plan::MOST_SCANNED;
 use super::{
     BodyReading, Cursor, Filter, JournalError, Order, Payload, Pending, SnapshotPage, Transition,
 };
@@ -47,12 +48,25 @@ pub trait JournalReads: Send + Sync + 'static {
     async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError>;
 
     /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
-    /// there are more; it has a cursor then.
+    /// there are more; it has a cursor then. At most `most_scanned` notifications are read for a page.
+    async fn list_scanned(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+        most_scanned: usize,
+    ) -> Result<SnapshotPage, JournalError>;
+
+    /// As [`Self::list_scanned`], of at most [`MOST_SCANNED`] notifications.
     async fn list(
         &self,
         filter: &Filter,
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
-    ) -> Result<SnapshotPage, JournalError>;
+    ) -> Result<SnapshotPage, JournalError> {
+        let listing = self.list_scanned(filter, order, cursor, limit, MOST_SCANNED);
+        listing.await
+    }
 }

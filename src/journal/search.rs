@@ -1,6 +1,6 @@
-//! Finds notifications by an id or a webhook id, without reading a list row by row.
+//! Finds notifications by an id or a webhook id, and the dead letters of a lane, without reading a list row by row.
 //!
-//! Registrations must stay fast, so there is no index for this. An id is looked for in the unique index of topics and
+//! Registrations must stay fast, so there is no index for this. Few notifications are dead, so of them there may be one. An id is looked for in the unique index of topics and
 //! ids, topic by topic. A webhook id contains the instant at which it was made, so it is looked for among the
 //! notifications that were registered about then. Both read a bounded number of rows; what they find is filtered and
 //! sorted here, the same for every database.
@@ -8,12 +8,17 @@
 use super::list_plan::{ListRange, MOST_SCANNED};
 use super::rows::StoredNotification;
 use super::{Cursor, Filter, Order, SnapshotPage};
+use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
 use std::cmp::Reverse;
 
 /// Maximum number of notifications that are found by the beginnings of their ids. If there are more, the list is scanned
 /// instead: with so many, a scan finds some soon.
 pub(super) const MOST_FOUND: usize = 2_000;
+
+/// Maximum number of notifications of a lane among which its dead letters are looked for one by one, where no index has
+/// both. If there are more, the list of dead letters is scanned instead.
+pub(super) const MOST_OF_LANE: usize = 5_000;
 
 /// How far from the instant in a webhook id its registration is looked for, in milliseconds: first in the narrow window,
 /// then in the wide one. The two instants are the same, unless an endpoint was made again by a server whose clock is
@@ -36,6 +41,8 @@ pub(super) enum Search<'filter> {
     },
     /// One webhook id, among the notifications that were registered in these windows, one after the other.
     WebhookId(WebhookId, Vec<SearchWindow>),
+    /// The dead letters of this lane.
+    DeadOfLane(&'filter str),
 }
 
 /// A range of instants of registration, in milliseconds since 1970, both included. It is read from the end that is
@@ -72,12 +79,15 @@ impl<'filter> Search<'filter> {
         if let (Some(webhook_id), None) = (filter.webhook_id, &filter.id) {
             return Some(Self::WebhookId(webhook_id, windows(webhook_id)));
         }
-        let (first, last) = filter.ids()?;
-        Some(Self::Ids {
-            topic: filter.topic.as_deref(),
-            first,
-            last,
-        })
+        if let Some((first, last)) = filter.ids() {
+            return Some(Self::Ids {
+                topic: filter.topic.as_deref(),
+                first,
+                last,
+            });
+        }
+        let is_dead = filter.state == Some(State::Dead) || filter.cause.is_some();
+        (filter.lane.as_deref().filter(|_| is_dead)).map(Self::DeadOfLane)
     }
 }
 
@@ -135,6 +145,7 @@ pub(super) fn page_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::state::Cause;
 
     #[test]
     fn what_is_looked_for_follows_from_the_filter() {
@@ -150,6 +161,17 @@ mod tests {
         assert_eq!(Search::of(&filter), None);
         filter.topic = text("t");
         assert_eq!(Search::of(&filter), None);
+        filter.lane = text("l");
+        assert_eq!(Search::of(&filter), None);
+        for (state, cause) in [(Some(State::Dead), None), (None, Some(Cause::Refused))] {
+            let filter = Filter {
+                state,
+                cause,
+                ..filter.clone()
+            };
+            assert_eq!(Search::of(&filter), Some(Search::DeadOfLane("l")));
+        }
+        filter.lane = None;
         filter.id_prefix = text("or");
         assert_eq!(Search::of(&filter), Some(ids(Some("t"), "or", "or\u{7f}")));
         filter.topic = None;

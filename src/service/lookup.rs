@@ -29,6 +29,9 @@ pub struct ListRequest {
     pub limit: usize,
     /// The `next` of the page before; `None` for the first page.
     pub cursor: Option<String>,
+    /// Maximum number of notifications that are read for the page; `None` for what the journal allows. With a small number
+    /// the answer comes soon, and may be a short page.
+    pub most_scanned: Option<usize>,
 }
 
 /// Whether it is known which scheduled notifications have an attempt in flight. Only the schedule knows.
@@ -55,6 +58,9 @@ pub struct ListPage {
     pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
+    /// If the page is short although there are more: the instant down to which notifications were looked at, in milliseconds
+    /// since 1970. It is that of the registration, or of the end in a list of dead letters.
+    pub searched_until_ms: Option<i64>,
     /// How many there are in all, if that is counted anyway: of dead letters without a filter.
     pub total: Option<u64>,
 }
@@ -151,8 +157,13 @@ impl Service {
         if let Some(url) = &mut filter.url {
             url.lanes = self.endpoints.lanes_with_url(|known| url.is_in(known));
         }
-        let listing = journal.list(&filter, order, cursor, request.limit);
+        let limit = request.limit;
+        let listing = match request.most_scanned {
+            Some(most) => journal.list_scanned(&filter, order, cursor, limit, most),
+            None => journal.list(&filter, order, cursor, limit),
+        };
         let page = with_long_timeout(listing).await?;
+        let is_short = page.items.len() < limit;
         if page.too_many_topics {
             return Err(ServiceError::TooManyTopics);
         }
@@ -183,6 +194,7 @@ impl Service {
             items,
             last_attempts: last_attempts.ok(),
             flights,
+            searched_until_ms: page.next.filter(|_| is_short).map(|next| next.at_ms),
             next: page.next.map(display_cursor),
             total: None,
         })

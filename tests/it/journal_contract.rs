@@ -238,6 +238,8 @@ macro_rules! contract {
             searching::pages_of_a_search_follow_on_each_other,
             searching::an_id_is_not_looked_for_in_too_many_topics,
             searching::a_part_of_a_url_is_found,
+            searching::dead_letters_of_a_lane_and_of_a_cause_are_found,
+            searching::a_page_reads_no_more_than_it_may,
             payloads::a_payload_is_read_as_it_was_registered_whatever_its_state,
             payloads::a_payload_that_was_pruned_is_not_made_up,
             pending::pages_are_sorted_by_due_time_and_complete,

@@ -146,7 +146,10 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
         ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic | ListIndex::OfState(_) => {
             "n.registered_ms"
         }
-        ListIndex::Ended | ListIndex::EndedOfState(_) => "s.ended_ms",
+        ListIndex::Ended
+        | ListIndex::EndedOfState(_)
+        | ListIndex::DeadOfLane
+        | ListIndex::DeadOfCause => "s.ended_ms",
     };
     let (range, order) = range_sql(plan);
     format!(
@@ -174,9 +177,10 @@ fn scan_end_sql(plan: &ListPlan<'_>) -> String {
             ("0::BIGINT, n.row_id", "notifications AS n")
         }
         ListIndex::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
-        ListIndex::Ended | ListIndex::EndedOfState(_) => {
-            ("s.ended_ms, s.notification", "statuses AS s")
-        }
+        ListIndex::Ended
+        | ListIndex::EndedOfState(_)
+        | ListIndex::DeadOfLane
+        | ListIndex::DeadOfCause => ("s.ended_ms, s.notification", "statuses AS s"),
     };
     let (range, order) = range_sql(plan);
     format!("SELECT {columns} FROM {table} WHERE {range} ORDER BY {order} LIMIT 1 OFFSET $9")
@@ -185,7 +189,11 @@ fn scan_end_sql(plan: &ListPlan<'_>) -> String {
 fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     match plan.index {
         ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic => true,
-        ListIndex::OfState(_) | ListIndex::Ended | ListIndex::EndedOfState(_) => false,
+        ListIndex::OfState(_)
+        | ListIndex::Ended
+        | ListIndex::EndedOfState(_)
+        | ListIndex::DeadOfLane
+        | ListIndex::DeadOfCause => false,
     }
 }
 
@@ -218,6 +226,15 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
         }
         ListIndex::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
         ListIndex::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
+        // The lane is in the other table.
+        ListIndex::DeadOfLane => (format!("s.state = 'dead' AND {by_end}"), end_order),
+        // As with a lane: the cause is compared together with the place, so only one index fits.
+        ListIndex::DeadOfCause => (
+            "s.state = 'dead' AND (s.cause, s.ended_ms, s.notification) < ($3, $5, $6)
+                AND (s.cause, s.ended_ms, s.notification) >= ($3, $7, $8)"
+                .to_string(),
+            "s.cause DESC, s.ended_ms DESC, s.notification DESC",
+        ),
     }
 }
 

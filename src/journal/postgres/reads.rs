@@ -12,7 +12,6 @@ use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::{Fields, StoredNotification};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -59,19 +58,20 @@ impl JournalReads for PostgresJournal {
         self.connections.read(&FindLastAttempts(keys)).await
     }
 
-    async fn list(
+    async fn list_scanned(
         &self,
         filter: &Filter,
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
+        most_scanned: usize,
     ) -> Result<SnapshotPage, JournalError> {
         let call = list::FindListPage {
             filter,
             order,
             cursor,
             limit,
-            most_scanned: MOST_SCANNED,
+            most_scanned,
         };
         self.connections.read(&call).await
     }

@@ -1,4 +1,4 @@
-//! Searches by an id or a webhook id. See [`crate::journal::search`].
+//! Searches by an id or a webhook id, and for the dead letters of a lane. See [`crate::journal::search`].
 //!
 //! Every look-up is written so that exactly one index fits, as in lists.
 
@@ -9,7 +9,7 @@ use crate::domain::webhook_id::WebhookId;
 use crate::journal::MOST_TOPICS;
 use crate::journal::rows::{Fields, Ladders, StoredNotification};
 use crate::journal::search::{
-    MOST_FOUND, MOST_READ_ASIDE, Search, SearchFindings, SearchWindow, WindowSide,
+    MOST_FOUND, MOST_OF_LANE, MOST_READ_ASIDE, Search, SearchFindings, SearchWindow, WindowSide,
 };
 use crate::journal::sql_values::limit_of;
 use sqlx::Row as _;
@@ -32,12 +32,9 @@ macro_rules! topics {
 }
 
 /// What has an id in a range, of each topic.
-macro_rules! ids {
-    ($with:expr, $topics:literal) => {
+macro_rules! ids_of {
+    ($topics:literal) => {
         concat!(
-            $with,
-            " SELECT ",
-            stored_columns!(),
             " FROM ",
             $topics,
             " AS t
@@ -45,8 +42,20 @@ macro_rules! ids {
                 SELECT * FROM notifications AS n
                 WHERE n.topic = t.topic AND n.id >= $2 AND n.id <= $3
                 ORDER BY n.topic, n.id LIMIT $4
-              ) AS n
-              CROSS JOIN LATERAL (
+              ) AS n"
+        )
+    };
+}
+
+/// As [`ids_of`], with their statuses.
+macro_rules! ids {
+    ($with:expr, $topics:literal) => {
+        concat!(
+            $with,
+            " SELECT ",
+            stored_columns!(),
+            ids_of!($topics),
+            " CROSS JOIN LATERAL (
                 SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
               ) AS s
               LIMIT $4"
@@ -87,6 +96,45 @@ const IDS: &str = ids!(
     "(SELECT topic FROM topics WHERE topic IS NOT NULL LIMIT $1)"
 );
 const IDS_OF_TOPIC: &str = ids!("", "(SELECT $1::TEXT AS topic)");
+/// Reads no statuses, so it costs little to learn that there are too many.
+const COUNT_IDS: &str = concat!(
+    topics!(),
+    " SELECT count(*) FROM (SELECT 1",
+    ids_of!("(SELECT topic FROM topics WHERE topic IS NOT NULL LIMIT $1)"),
+    " LIMIT $4) AS found"
+);
+const COUNT_IDS_OF_TOPIC: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1",
+    ids_of!("(SELECT $1::TEXT AS topic)"),
+    " LIMIT $4) AS found"
+);
+/// What is of a lane. The lane is compared together with the row number, and is a part of the order, so only one index fits:
+/// if it were compared by itself, PostgreSQL could read all notifications in the order of their numbers instead.
+macro_rules! of_lane {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM notifications AS n
+              WHERE (n.lane, n.row_id) >= ($1, 0::BIGINT)
+                AND (n.lane, n.row_id) <= ($1, 9223372036854775807)
+              ORDER BY n.lane, n.row_id LIMIT $2"
+        )
+    };
+}
+
+const COUNT_OF_LANE: &str = concat!("SELECT count(*) FROM (", of_lane!("1"), ") AS of_lane");
+const DEAD_OF_LANE: &str = concat!(
+    "SELECT ",
+    stored_columns!(),
+    " FROM (",
+    of_lane!("*"),
+    ") AS n
+      CROSS JOIN LATERAL (
+        SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+      ) AS s
+      WHERE s.state = 'dead' LIMIT $3"
+);
 const AFTER: &str = webhook_id!("row_id");
 const BEFORE: &str = webhook_id!("row_id DESC");
 
@@ -97,8 +145,11 @@ pub(super) async fn find(
 ) -> Result<SearchFindings, PostgresFailure> {
     match search {
         Search::Ids { topic, first, last } => {
-            let ids = match topic {
-                Some(topic) => sqlx::query(IDS_OF_TOPIC).bind((*topic).to_string()),
+            let (counting, ids) = match topic {
+                Some(topic) => (
+                    sqlx::query_scalar(COUNT_IDS_OF_TOPIC).bind((*topic).to_string()),
+                    sqlx::query(IDS_OF_TOPIC).bind((*topic).to_string()),
+                ),
                 None => {
                     let counting = sqlx::query_scalar(COUNT_TOPICS)
                         .bind(limit_of(MOST_TOPICS + 1))
@@ -107,12 +158,43 @@ pub(super) async fn find(
                     if topics > limit_of(MOST_TOPICS) {
                         return Ok(SearchFindings::TooManyTopics);
                     }
-                    sqlx::query(IDS).bind(limit_of(MOST_TOPICS))
+                    let most = limit_of(MOST_TOPICS);
+                    let counting = sqlx::query_scalar(COUNT_IDS).bind(most);
+                    (counting, sqlx::query(IDS).bind(most))
                 }
             };
+            // A whole id is there once in each topic.
+            if first != last {
+                let counting = counting
+                    .bind(first.clone())
+                    .bind(last.clone())
+                    .bind(limit_of(MOST_FOUND + 1))
+                    .fetch_one(&mut *reading);
+                let many: i64 = counting.await?;
+                if many > limit_of(MOST_FOUND) {
+                    return Ok(SearchFindings::TooMany);
+                }
+            }
             let found = ids
                 .bind(first.clone())
                 .bind(last.clone())
+                .bind(limit_of(MOST_FOUND))
+                .fetch_all(reading)
+                .await?;
+            Ok(SearchFindings::All(stored(&found)?))
+        }
+        Search::DeadOfLane(lane) => {
+            let counting = sqlx::query_scalar(COUNT_OF_LANE)
+                .bind(*lane)
+                .bind(limit_of(MOST_OF_LANE + 1))
+                .fetch_one(&mut *reading);
+            let many: i64 = counting.await?;
+            if many > limit_of(MOST_OF_LANE) {
+                return Ok(SearchFindings::TooMany);
+            }
+            let found = sqlx::query(DEAD_OF_LANE)
+                .bind(*lane)
+                .bind(limit_of(MOST_OF_LANE))
                 .bind(limit_of(MOST_FOUND + 1))
                 .fetch_all(reading)
                 .await?;

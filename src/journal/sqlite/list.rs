@@ -118,9 +118,6 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
 /// The conditions that no index covers. A webhook id is not among them, because it is never looked for by a scan.
 fn uncovered_conditions(filter: &Filter) -> String {
     let mut conditions = String::new();
-    if filter.cause.is_some() {
-        conditions.push_str(" AND n.cause = ?3");
-    }
     if filter.ids().is_some() {
         conditions.push_str(" AND n.id >= ?9 AND n.id <= ?10");
     }
@@ -162,17 +159,24 @@ fn conditions(plan: &ListPlan<'_>, parts: Parts) -> String {
     }
     let of_state = matches!(
         plan.index,
-        ListIndex::OfState(_) | ListIndex::EndedOfState(_)
+        ListIndex::OfState(_)
+            | ListIndex::EndedOfState(_)
+            | ListIndex::DeadOfLane
+            | ListIndex::DeadOfCause
     );
+    let of_lane = matches!(plan.index, ListIndex::OfLane | ListIndex::DeadOfLane);
     let is_spelt = |covered: bool| covered || parts == Parts::All;
     if let Some(state) = plan.state.filter(|_| is_spelt(of_state)) {
         conditions.push_str(&format!(" AND n.state = '{state}'"));
     }
-    if plan.filter.lane.is_some() && is_spelt(plan.index == ListIndex::OfLane) {
+    if plan.filter.lane.is_some() && is_spelt(of_lane) {
         conditions.push_str(" AND n.lane = ?1");
     }
     if plan.filter.topic.is_some() && is_spelt(plan.index == ListIndex::OfTopic) {
         conditions.push_str(" AND n.topic = ?2");
+    }
+    if plan.filter.cause.is_some() && is_spelt(plan.index == ListIndex::DeadOfCause) {
+        conditions.push_str(" AND n.cause = ?3");
     }
     conditions
 }
@@ -185,6 +189,8 @@ fn index_of(plan: &ListPlan<'_>) -> String {
         ListIndex::OfState(state) => format!("registered_{state}"),
         ListIndex::Ended => "ended".to_string(),
         ListIndex::EndedOfState(state) => format!("ended_{state}"),
+        ListIndex::DeadOfLane => "dead_of_lane".to_string(),
+        ListIndex::DeadOfCause => "dead_of_cause".to_string(),
     }
 }
 

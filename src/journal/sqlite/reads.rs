@@ -8,7 +8,6 @@ use super::pending;
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -55,14 +54,15 @@ impl JournalReads for SqliteJournal {
         Ok(load::last_attempts(&mut reading, keys).await?)
     }
 
-    async fn list(
+    async fn list_scanned(
         &self,
         filter: &Filter,
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
+        most_scanned: usize,
     ) -> Result<SnapshotPage, JournalError> {
-        Ok(list::list(&self.readers, filter, order, cursor, limit, MOST_SCANNED).await?)
+        Ok(list::list(&self.readers, filter, order, cursor, limit, most_scanned).await?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Searches by an id or a webhook id. See [`crate::journal::search`].
+//! Searches by an id or a webhook id, and for the dead letters of a lane. See [`crate::journal::search`].
 //!
 //! Each statement names its index, as those of lists do: SQLite does not know how many notifications there are of each
 //! kind.
@@ -38,11 +38,11 @@ macro_rules! topics {
 
 /// What has an id in a range, of each topic. The index is that of the constraint that keeps topics and ids unique.
 macro_rules! ids {
-    ($topics:expr) => {
+    ($topics:expr, $columns:expr) => {
         concat!(
             $topics,
             " SELECT ",
-            stored_columns!(),
+            $columns,
             " FROM topics CROSS JOIN notifications AS n INDEXED BY sqlite_autoindex_notifications_1
               ON n.topic = topics.topic AND n.id >= ?2 AND n.id <= ?3
               LIMIT ?4"
@@ -73,8 +73,20 @@ const COUNT_TOPICS: &str = concat!(
     topics!(),
     " SELECT count(*) FROM topics WHERE topic IS NOT NULL"
 );
-const IDS: &str = ids!(topics!());
-const IDS_OF_TOPIC: &str = ids!("WITH topics (topic) AS (SELECT ?1)");
+const IDS: &str = ids!(topics!(), stored_columns!());
+const IDS_OF_TOPIC: &str = ids!("WITH topics (topic) AS (SELECT ?1)", stored_columns!());
+/// Reads the index alone, so it costs little to learn that there are too many.
+const COUNT_IDS: &str = concat!("SELECT count(*) FROM (", ids!(topics!(), "1"), ")");
+const COUNT_IDS_OF_TOPIC: &str = concat!(
+    "SELECT count(*) FROM (",
+    ids!("WITH topics (topic) AS (SELECT ?1)", "1"),
+    ")"
+);
+const DEAD_OF_LANE: &str = concat!(
+    "SELECT ",
+    stored_columns!(),
+    " FROM notifications AS n INDEXED BY dead_of_lane WHERE n.state = 'dead' AND n.lane = ?1 LIMIT ?2"
+);
 const AFTER: &str = webhook_id!("registered_ms, row_id");
 const BEFORE: &str = webhook_id!("registered_ms DESC, row_id DESC");
 
@@ -85,8 +97,11 @@ pub(super) async fn find(
 ) -> Result<SearchFindings, SqliteFailure> {
     match search {
         Search::Ids { topic, first, last } => {
-            let ids = match topic {
-                Some(topic) => sqlx::query(IDS_OF_TOPIC).bind((*topic).to_string()),
+            let (counting, ids) = match topic {
+                Some(topic) => (
+                    sqlx::query_scalar(COUNT_IDS_OF_TOPIC).bind((*topic).to_string()),
+                    sqlx::query(IDS_OF_TOPIC).bind((*topic).to_string()),
+                ),
                 None => {
                     let counting = sqlx::query_scalar(COUNT_TOPICS)
                         .bind(limit_of(MOST_TOPICS + 1))
@@ -95,12 +110,34 @@ pub(super) async fn find(
                     if topics > limit_of(MOST_TOPICS) {
                         return Ok(SearchFindings::TooManyTopics);
                     }
-                    sqlx::query(IDS).bind(limit_of(MOST_TOPICS))
+                    let most = limit_of(MOST_TOPICS);
+                    let counting = sqlx::query_scalar(COUNT_IDS).bind(most);
+                    (counting, sqlx::query(IDS).bind(most))
                 }
             };
+            // A whole id is there once in each topic.
+            if first != last {
+                let counting = counting
+                    .bind(first.clone())
+                    .bind(last.clone())
+                    .bind(limit_of(MOST_FOUND + 1))
+                    .fetch_one(&mut *reading);
+                let many: i64 = counting.await?;
+                if many > limit_of(MOST_FOUND) {
+                    return Ok(SearchFindings::TooMany);
+                }
+            }
             let found = ids
                 .bind(first.clone())
                 .bind(last.clone())
+                .bind(limit_of(MOST_FOUND))
+                .fetch_all(reading)
+                .await?;
+            Ok(SearchFindings::All(stored(&found)?))
+        }
+        Search::DeadOfLane(lane) => {
+            let found = sqlx::query(DEAD_OF_LANE)
+                .bind((*lane).to_string())
                 .bind(limit_of(MOST_FOUND + 1))
                 .fetch_all(reading)
                 .await?;
@@ -152,12 +189,17 @@ mod tests {
         let path = directory.path().join("journal.db");
         let journal = SqliteJournal::open(&path, "test").await.expect("it opens");
         let by_id = "INDEX sqlite_autoindex_notifications_1 (topic=? AND id>? AND id<?)";
+        let by_id_alone =
+            "COVERING INDEX sqlite_autoindex_notifications_1 (topic=? AND id>? AND id<?)";
         let by_time = "INDEX registered (registered_ms>? AND registered_ms<?)";
         let next_topic = "INDEX registered_by_topic (topic>?)";
         for (sql, expected) in [
             (COUNT_TOPICS, vec![next_topic]),
             (IDS, vec![next_topic, by_id]),
             (IDS_OF_TOPIC, vec![by_id]),
+            (COUNT_IDS, vec![next_topic, by_id_alone]),
+            (COUNT_IDS_OF_TOPIC, vec![by_id_alone]),
+            (DEAD_OF_LANE, vec!["INDEX dead_of_lane (lane=?)"]),
             (AFTER, vec![by_time, "PRIMARY KEY (rowid=?)"]),
             (BEFORE, vec![by_time, "PRIMARY KEY (rowid=?)"]),
         ] {

@@ -17,7 +17,7 @@ use ringback::domain::job_filter::{FilteredSelection, JobFilter};
 use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Target};
 use ringback::domain::order::{OrderMode, OrderPlace};
-use ringback::domain::state::State;
+use ringback::domain::state::{Cause, State};
 use ringback::journal::{Actor, Filter, Journal, Order, Recorded, Registering, SettingAside};
 use std::sync::Arc;
 
@@ -142,6 +142,10 @@ async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
         ..Filter::default()
     };
     let (rare, common) = ("https://rare.example", "https://shop.example");
+    let refused = Filter {
+        cause: Some(Cause::Refused),
+        ..Filter::default()
+    };
     for analysed in [false, true] {
         if analysed {
             run(&mut connect(&store.url).await, "ANALYZE").await;
@@ -159,6 +163,7 @@ async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
             (of(Some(State::Cancelled), "", ""), Order::Registered),
             (of(Some(State::Cancelled), "", ""), Order::Ended),
             (of(Some(State::Delivered), "", ""), Order::Ended),
+            (refused.clone(), Order::Ended),
         ] {
             let journal = store.open().await;
             rows_read(&store, journal).await;
@@ -227,6 +232,11 @@ async fn a_search_reads_little_more_than_it_finds_whatever_the_planner_believes(
         webhook_id: Some(made),
         ..Filter::default()
     };
+    let dead_of_lane = Filter {
+        state: Some(State::Dead),
+        lane: text("https://rare.example"),
+        ..Filter::default()
+    };
     for analysed in [false, true] {
         if analysed {
             run(&mut connect(&store.url).await, "ANALYZE").await;
@@ -238,9 +248,12 @@ async fn a_search_reads_little_more_than_it_finds_whatever_the_planner_believes(
             (ids(text("sought"), None, text("payment.succeeded")), 1, 5),
             (ids(None, text("sou"), None), 1, 20),
             (ids(None, text("7-9"), None), 11, 50),
-            (ids(None, text("7-9"), text("payment.succeeded")), 11, 30),
+            // Eleven in two tables, and once more to see how many there are.
+            (ids(None, text("7-9"), text("payment.succeeded")), 11, 40),
             // Those that were registered in the same second.
             (webhook_id.clone(), 1, 120),
+            // Those of the lane, in two tables, and once more to see how many there are.
+            (dead_of_lane.clone(), 0, 100),
         ] {
             let journal = store.open().await;
             rows_read(&store, journal).await;

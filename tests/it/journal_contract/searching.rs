@@ -1,13 +1,15 @@
 //! Searches: by an id, the beginning of one, a webhook id, a part of a URL.
 
 use super::Store;
-use super::samples::{START_MS, delivery, do_change, keep, registering_at, registration};
+use super::samples::{
+    START_MS, apply, delivery, do_change, keep, refusal, registering_at, registration,
+};
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::endpoint::EndpointName;
 use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Target};
-use ringback::domain::state::State;
+use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::journal::{
     Actor, Cursor, Filter, Journal, MOST_TOPICS, Order, Registering, SnapshotPage, UrlFilter,
@@ -110,6 +112,92 @@ async fn check(journal: &dyn Journal, filter: &Filter, expected: &[&str]) {
         let found = keys(journal, filter, Order::Registered, limit).await;
         assert_eq!(found, expected, "{filter:?}");
     }
+}
+
+/// A dead letter of a lane; its instant of registration and of its end are so many milliseconds after the start.
+async fn dead(journal: &dyn Journal, id: &str, host: &str, (at_ms, ended_ms): (i64, i64)) {
+    let url = Destination::parse(&format!("https://{host}.example/")).expect("a url");
+    let given = to(id, Target::Url(url), at_ms);
+    let progress = given.progress;
+    let notification = keep(journal, given).await;
+    let mut refused = refusal(&notification, progress);
+    refused.at_ms = START_MS + ended_ms;
+    apply(journal, refused).await;
+}
+
+pub async fn dead_letters_of_a_lane_and_of_a_cause_are_found(store: &dyn Store) {
+    let journal = store.open().await;
+    let journal = journal.as_ref();
+    // Those that were registered first died last.
+    for (id, host, times) in [
+        ("1", "a", (0, 9_000)),
+        ("2", "b", (1, 8_000)),
+        ("3", "a", (2, 7_000)),
+        ("4", "a", (3, 6_000)),
+    ] {
+        dead(journal, id, host, times).await;
+    }
+    let url = Destination::parse("https://a.example/").expect("a url");
+    keep(journal, to("5", Target::Url(url), 4)).await;
+    let of = |lane: &str, cause| Filter {
+        state: Some(State::Dead),
+        lane: Some(lane.to_string()).filter(|lane| !lane.is_empty()),
+        cause,
+        ..Filter::default()
+    };
+    let refused = Some(Cause::Refused);
+    for (filter, expected) in [
+        (of("https://a.example", None), vec!["t/1", "t/3", "t/4"]),
+        (of("https://a.example", refused), vec!["t/1", "t/3", "t/4"]),
+        (of("https://a.example", Some(Cause::Blocked)), vec![]),
+        (of("https://c.example", None), vec![]),
+        (of("", refused), vec!["t/1", "t/2", "t/3", "t/4"]),
+        (of("", Some(Cause::Blocked)), vec![]),
+    ] {
+        for limit in [1, 2, 100] {
+            let by_end = keys(journal, &filter, Order::Ended, limit).await;
+            assert_eq!(by_end, expected, "{filter:?}");
+            let mut by_registration = keys(journal, &filter, Order::Registered, limit).await;
+            by_registration.reverse();
+            assert_eq!(by_registration, expected, "{filter:?}");
+        }
+    }
+    let since = Filter {
+        from_ms: Some(START_MS + 7_000),
+        to_ms: Some(START_MS + 9_000),
+        ..of("https://a.example", None)
+    };
+    assert_eq!(keys(journal, &since, Order::Ended, 10).await, ["t/3"]);
+}
+
+pub async fn a_page_reads_no_more_than_it_may(store: &dyn Store) {
+    let journal = store.open().await;
+    let batch: Vec<_> = (0..40)
+        .map(|number| at("t", &number.to_string(), number))
+        .collect();
+    journal.register(&batch).await.expect("kept");
+    let filter = Filter {
+        id_contains: Some("7".to_string()),
+        ..Filter::default()
+    };
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = journal.list_scanned(&filter, Order::Registered, cursor, 5, 10);
+        let page = page.await.expect("read");
+        let ids = page.items.iter().map(|item| item.key.id().to_string());
+        pages.push(ids.collect::<Vec<_>>());
+        // The cursor says how far was read.
+        let until = START_MS + 40 - 10 * i64::try_from(pages.len()).expect("small");
+        let Some(next) = page.next.filter(|next| next.at_ms >= START_MS) else {
+            break;
+        };
+        assert_eq!(next.at_ms, until);
+        cursor = Some(next);
+        if pages.len() == 4 {
+            break;
+        }
+    }
+    assert_eq!(pages[..4], [["37"], ["27"], ["17"], ["7"]]);
 }
 
 pub async fn an_id_is_found_in_every_topic(store: &dyn Store) {
