@@ -126,9 +126,8 @@ async fn newest_of(page: &Page, lane: &Lane) -> Option<ListPage> {
             lane: Some(lane.as_str().to_string()),
             ..Filter::default()
         },
-        in_flight: None,
         limit: MOST_ANSWERS,
-        cursor: None,
+        ..ListRequest::default()
     };
     page.service.list(&request).await.ok()
 }

@@ -10,9 +10,11 @@ use super::frame::PageFrame;
 use super::html::document;
 use super::listed::ListedRow;
 use super::problem::PageProblem;
+use super::search::MOST_SCANNED_AT_FIRST;
 use super::texts::bulk::BulkTexts;
 use super::texts::letters::LetterTexts;
 use super::texts::search::SearchTexts;
+use super::times::TimeTag;
 use super::visit::Visit;
 use crate::api::auth::topic_to_list;
 use crate::domain::role::Permission;
@@ -56,6 +58,8 @@ struct LettersPage {
     rows: Vec<ListedRow>,
     next: Option<String>,
     has_cursor: bool,
+    /// Down to which instant was looked, if there is more to look through.
+    searched_until: Option<TimeTag>,
     problem: &'static str,
 }
 
@@ -121,6 +125,7 @@ pub(super) async fn show(
         next: (list.next.as_deref())
             .map(|next| filters.address("/ui/dead-letters", &[("cursor", next)])),
         has_cursor: cursor.is_some(),
+        searched_until: list.searched_until_ms.map(TimeTag),
         problem,
         filters,
     };
@@ -133,11 +138,13 @@ async fn read(
     filter: Filter,
     cursor: Option<&str>,
 ) -> Result<FoundLetters, PageProblem> {
+    let cursor_is_first = cursor.is_none();
     let request = |limit, cursor: Option<&str>| ListRequest {
         filter: filter.clone(),
         in_flight: None,
         limit,
         cursor: cursor.map(ToString::to_string),
+        most_scanned: cursor_is_first.then_some(MOST_SCANNED_AT_FIRST),
     };
     let (list, whole) = (request(PAGE_SIZE, cursor), request(MOST_GROUPED, None));
     let list = page.service.dead_letters(&list);

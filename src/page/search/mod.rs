@@ -15,6 +15,7 @@ use super::paths::endpoint_path;
 use super::problem::PageProblem;
 use super::texts::bulk::BulkTexts;
 use super::texts::search::SearchTexts;
+use super::times::TimeTag;
 use super::visit::Visit;
 use crate::api::auth::topic_to_list;
 use crate::domain::endpoint::EndpointName;
@@ -35,6 +36,9 @@ use std::sync::Arc;
 const PAGE_SIZE: usize = 50;
 /// Results on a page of what is in flight. The journal does not know that, so these are picked out of what is pending.
 const PAGE_SIZE_IN_FLIGHT: usize = 500;
+/// Maximum number of notifications that are read one by one for a first page, so that it comes at once. Whoever looks on
+/// from there waits for what the journal reads at a time.
+pub(super) const MOST_SCANNED_AT_FIRST: usize = 3_000;
 /// Endpoints that are shown beside the results.
 const MOST_ENDPOINTS_SHOWN: usize = 10;
 
@@ -135,6 +139,8 @@ struct SearchPage<'a> {
     /// The address of the next page.
     next: Option<String>,
     has_cursor: bool,
+    /// Down to which instant was looked, if there is more to look through.
+    searched_until: Option<TimeTag>,
     is_unsure: bool,
     /// The address of the search in URLs, if nothing was found and they were not looked at.
     in_urls: Option<String>,
@@ -186,6 +192,7 @@ pub(super) async fn show(
         endpoints: found.endpoints,
         next,
         has_cursor: visit.parameter("cursor").is_some(),
+        searched_until: found.page.searched_until_ms.map(TimeTag),
         is_unsure: found.page.flights == Flights::Unknown,
         in_urls: (found.page.items.is_empty() && way == SearchedAs::Prefix)
             .then(|| filters.address(&[("by", SearchedAs::Url.name())])),
@@ -271,6 +278,7 @@ async fn search(
                 Some(true) => PAGE_SIZE_IN_FLIGHT,
                 Some(false) | None => PAGE_SIZE,
             },
+            most_scanned: filters.cursor.is_empty().then_some(MOST_SCANNED_AT_FIRST),
             cursor: Some(filters.cursor.clone()).filter(|cursor| !cursor.is_empty()),
         };
         let by_end = filters.is_by_end() && way == SearchedAs::Everything;

@@ -29,6 +29,9 @@ super::texts!(SearchTexts {
     nothing_help: "Check the spelling, widen the times, or search for a part of the URL. What was registered long ago may not be kept any more.", "请检查输入是否正确、放宽时间范围，或改用回调地址的一部分查询。较早的记录可能已超过保留期限。";
     in_urls: "Look for it in URLs", "在回调地址中查找";
     look_on: "Look on", "继续查找";
+    searched: "So far was looked through what was registered since", "目前已查找的登记时间范围起点：";
+    searched_ended: "So far was looked through what has died since", "目前已查找的死信时间范围起点：";
+    searched_help: "A topic, a destination or a time narrows the search.", "可用主题、目标或时间缩小查找范围。";
     id: "Id", "订单号";
     destination: "Destination", "目标";
     registered: "Registered", "登记时间";

@@ -2,6 +2,7 @@
 
 use super::Browser;
 use crate::support::ringback::{Server, Stores};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 fn asked(topic: &str, id: &str, url: &str) -> Value {
@@ -110,5 +111,44 @@ async fn a_long_list_is_paged_by_links() {
         assert!(address.contains("by=prefix"), "{address}");
     }
     assert_eq!(seen.len(), 60);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_page_comes_soon_and_says_how_far_was_looked() {
+    let server = Server::start(Stores::Embedded).await;
+    let mut browser = Browser::of(&server);
+    let rare = asked("t", "rare", "https://rare.example/cb");
+    let registered = server.register(rare).await;
+    for batch in 0..4 {
+        let all = (0..1_000).map(|number| {
+            asked(
+                "t",
+                &format!("{batch}-{number}"),
+                "https://shop.example/notify",
+            )
+        });
+        let all = json!({ "notifications": all.collect::<Vec<_>>() });
+        let path = "/v1/notifications/batch";
+        let (status, kept) = server.call(Method::POST, path, Some(all)).await;
+        assert_eq!(status, 200, "{kept}");
+    }
+    let page = browser.get("/ui/search?q=rare.example").await.is(200).text;
+    assert!(!page.contains("/ui/notifications/t/rare"), "{page}");
+    assert!(page.contains("Nothing was found so far."), "{page}");
+    assert!(page.contains("was registered since <time"), "{page}");
+    let (before, _) = page.split_once("\" rel=\"next\">Look on").expect("a link");
+    let (_, next) = before.rsplit_once("href=\"").expect("an address");
+    let next = next.replace("&#38;", "&").replace("&amp;", "&");
+    // What is looked through from there on is a larger part.
+    let page = browser.get(&next).await.is(200).text;
+    assert!(page.contains("/ui/notifications/t/rare"), "{page}");
+    assert!(!page.contains("was registered since <time"), "{page}");
+    // Nothing of it concerns what needs no look at each.
+    for soon in ["q=rare", "q=shop.example", "lane=https://rare.example"] {
+        let page = browser.get(&format!("/ui/search?{soon}")).await;
+        assert!(!page.text.contains("was registered since <time"), "{soon}");
+    }
+    assert_eq!(registered["state"], "scheduled");
     server.stop().await;
 }
