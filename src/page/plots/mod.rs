@@ -249,7 +249,7 @@ impl DrawnPlots {
         Self {
             plots,
             ticks: ticks(reading, range),
-            each: duration_in_words(reading.bucket_minutes * MINUTE_MS),
+            each: format!("{} {}", reading.bucket_minutes, t.minutes),
             has_gaps: !drawer.gaps.is_empty(),
             is_empty: reading.buckets.iter().all(Option::is_none),
             note: match reading.is_of_this_server {

@@ -8,6 +8,7 @@ super::texts!(PlotsTexts {
     day: "24 hours", "24 小时";
     in_utc: "Times are UTC.", "时间为 UTC。";
     each_bar: "Each bar:", "每格：";
+    minutes: "min", "分钟";
     delivered: "Delivered", "已送达";
     failed: "Failed attempts", "投递失败";
     dead: "New dead letters", "新增死信";
