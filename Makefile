@@ -9,8 +9,7 @@ DEAD_LETTERS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares
-.PHONY: help test kill replay interleavings demo openapi lint format clippy doc bench fair-shares page-times
+.PHONY: help test kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares page-times
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \

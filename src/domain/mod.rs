@@ -22,8 +22,8 @@
 
 pub mod ack;
 pub mod act;
-pub mod alert;
 pub mod activity;
+pub mod alert;
 pub mod api_key;
 pub mod attempt;
 pub mod body;

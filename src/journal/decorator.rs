@@ -7,12 +7,12 @@ use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
     AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
     DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
-    JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys, JournalAuditLog, JournalCounts,
-    JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs, JournalMaintenance,
-    JournalReads, JournalWrites, LaneOrder, ListedUnchanged, Noting, Order, Payload, Pending,
-    PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult,
-    Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage,
-    StoredEndpoint, TakenJob, Transition,
+    JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys, JournalAuditLog,
+    JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
+    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, ListedUnchanged, Noting, Order,
+    Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint,
+    SnapshotPage, StoredEndpoint, TakenJob, Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;

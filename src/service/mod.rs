@@ -7,8 +7,8 @@
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
-mod alerts;
 mod activity;
+mod alerts;
 mod api_keys;
 mod audit_log;
 mod changes;

@@ -7,8 +7,8 @@
 //! The contents of the stores are not counted here. They are read from the stores when the metrics are
 //! requested, at most once a second: [`store_readings`](super::store_readings).
 
-use super::lateness::{LatenessCounter, LatenessCounts};
 use super::activity::ActivityCounters;
+use super::lateness::{LatenessCounter, LatenessCounts};
 use super::process::{ProcessCollector, ProcessReading};
 use super::span_counters::SpanCounters;
 use super::store_readings::{StoreCollector, StoreReadings};

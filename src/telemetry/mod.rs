@@ -9,8 +9,8 @@
 //! The same thing has the same field name in all modules: `notification` (as `topic/id`), `webhook_id`,
 //! `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `trace_id`, `error`.
 
-pub mod lateness;
 pub mod activity;
+pub mod lateness;
 pub mod metrics;
 pub mod process;
 pub mod span_counters;
