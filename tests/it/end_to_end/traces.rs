@@ -19,6 +19,9 @@ pub const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0
 const OTHER: &str = "00-af7651916cd43dd8448eb211c80319c7-b7ad6b7169203331-01";
 const STATE: &str = "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE";
 
+/// Names and values.
+type RequestHeaders<'test> = &'test [(&'test str, &'test str)];
+
 /// One POST of JSON with these headers.
 pub async fn post(api: &Api, path: &str, body: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
     let client = reqwest::Client::builder().no_proxy().build();
@@ -121,7 +124,7 @@ async fn what_the_standard_does_not_allow_is_ignored() {
     let zeros = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
     let upper = PARENT.to_uppercase();
     let longer = format!("{PARENT}-00");
-    let cases: [(&[(&str, &str)], Option<&str>, Option<&str>); 8] = [
+    let cases: [(RequestHeaders<'_>, Option<&str>, Option<&str>); 8] = [
         (&[], None, None),
         (
             &[("traceparent", &zeros), ("tracestate", STATE)],
