@@ -5,7 +5,7 @@
 //! long. It is back when the last call was acknowledged and none has failed for [`QUIET_MS`].
 //!
 //! What is sent is bounded. A destination has an alert of its failing at most once in [`SPACING_MS`], and each is followed
-//! by at most one of its recovery. In a minute there are at most [`MOST_SINGLE`] alerts of one destination each and one of
+//! by at most one of its recovery. In a minute there are at most `MOST_SINGLE` alerts of one destination each and one of
 //! all others together, of each kind.
 
 use super::budget::{AlertBudget, AlertGrouping};
@@ -189,7 +189,8 @@ impl DestinationAlerts {
                     episode.seen_ms = now_ms;
                 }
             }
-            (Some(since_ms), None) if !is_full => {
+            // One without work is not told, so it takes no place of those that are.
+            (Some(since_ms), None) if !is_full && seen.pending > 0 && !seen.is_held => {
                 let episode = FailingEpisode {
                     since_ms: Some(since_ms),
                     seen_ms: now_ms,

@@ -40,6 +40,7 @@ use crate::telemetry::metrics::Metrics;
 use lateness::LatenessAlerts;
 use sender::AlertSender;
 use shared::{CheckPosition, SharedChecks, drop_oldest};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stores::{ObservedStore, StoreAlerts};
@@ -99,6 +100,8 @@ pub struct Alerts {
     waiting: Vec<PreparedAlert>,
     /// The calls that this server makes itself: at most one at a time for each store and endpoint.
     calls: JoinSet<()>,
+    /// By store: what is cancelled when the calls about it are over.
+    direct: BTreeMap<&'static str, CancellationToken>,
     /// How many checks were made.
     checks: u32,
     /// Whether it was logged that the checks cannot be made.
@@ -134,6 +137,7 @@ impl Alerts {
             stores: StoreAlerts::default(),
             waiting: Vec::new(),
             calls: JoinSet::new(),
+            direct: BTreeMap::new(),
             checks: 0,
             logged: false,
         }
@@ -202,9 +206,16 @@ impl Alerts {
                 continue;
             };
             let alert = alert.prepare();
-            match alert.kind.is_recovery() {
-                true => self.waiting.push(alert),
-                false => self.sender.send_directly(&alert, &mut self.calls),
+            if alert.kind.is_recovery() {
+                // What came after this would say that the store is away again.
+                if let Some(over) = self.direct.remove(store.as_str()) {
+                    over.cancel();
+                }
+                self.waiting.push(alert);
+            } else {
+                let over = CancellationToken::new();
+                (self.sender).send_directly(&alert, &mut self.calls, &over);
+                self.direct.insert(store.as_str(), over);
             }
         }
         drop_oldest(&mut self.waiting);

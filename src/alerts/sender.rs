@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// The waits before each call that this server makes itself. After the last one, the alert is only in the log.
@@ -85,8 +86,13 @@ impl AlertSender {
     }
 
     /// Sends an alert without the stores: the server makes the calls itself, a few times until one is acknowledged. The
-    /// calls of a server that ends meanwhile are not made by another one.
-    pub(super) fn send_directly(&self, alert: &PreparedAlert, calls: &mut JoinSet<()>) {
+    /// calls of a server that ends meanwhile are not made by another one. No further call begins once it is `over`.
+    pub(super) fn send_directly(
+        &self,
+        alert: &PreparedAlert,
+        calls: &mut JoinSet<()>,
+        over: &CancellationToken,
+    ) {
         for name in &self.names {
             let Some(endpoint) = self.endpoints.known(name) else {
                 warn_of_missing(alert, name);
@@ -99,6 +105,7 @@ impl AlertSender {
                 metrics,
                 endpoint,
                 alert.clone(),
+                over.clone(),
             ));
         }
     }
@@ -109,12 +116,20 @@ async fn call_until_acknowledged(
     metrics: Arc<Metrics>,
     endpoint: Arc<Endpoint>,
     alert: PreparedAlert,
+    over: CancellationToken,
 ) {
     // The same in all calls, so the receiver can tell a repetition.
     let webhook_id = WebhookId::new(Uuid::now_v7());
     let mut reason = String::new();
     for wait in WAITS {
-        tokio::time::sleep(wait).await;
+        let waiting = over.run_until_cancelled(tokio::time::sleep(wait));
+        if waiting.await.is_none() {
+            tracing::warn!(
+                endpoint = %endpoint.name, kind = alert.kind.as_str(), text = alert.text, reason,
+                "an alert was not sent: no call was acknowledged before it was over; the reason is that of the last one"
+            );
+            return;
+        }
         let answer = caller
             .call(endpoint.clone(), &alert, webhook_id)
             .await

@@ -34,6 +34,8 @@ const MOST_PAGES: usize = 20;
 const MOST_READ_ALONE: usize = 200;
 /// Pages of dead letters that are read in a check.
 const MOST_DEAD_PAGES: usize = 8;
+/// Dead letters that are read at a time, at least.
+const LEAST_DEAD_PAGE: usize = 200;
 /// Alerts that wait to be registered. If there are more, the oldest are dropped, and the log says so.
 const MOST_WAITING: usize = 64;
 
@@ -214,9 +216,11 @@ impl SharedChecks {
         threshold: u64,
     ) -> Result<SeenDeadLetters, SharedCheckError> {
         let mut seen = SeenDeadLetters::default();
+        // Dead letters of alerts are on the same pages, so with a small threshold too the pages are not small.
         let limit = usize::try_from(threshold)
             .unwrap_or(usize::MAX)
-            .saturating_add(1);
+            .saturating_add(1)
+            .max(LEAST_DEAD_PAGE);
         let mut left = threshold;
         let mut count = |seen: &mut SeenDeadLetters, topic: &str, lane: &Lane, ended_ms: i64| {
             if topic == ALERT_TOPIC {

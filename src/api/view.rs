@@ -122,8 +122,8 @@ pub struct FullView<'a> {
     /// The names of the headers that the caller added. `null` if they and the body are not kept any more.
     #[schema(required)]
     header_names: Option<Vec<&'a str>>,
-    /// The id of the trace that the registration belongs to. `null` if it came without one that is recorded, or headers and
-    /// body are not kept any more.
+    /// The id of the trace that the registration belongs to, whether a collector has it or not. `null` if it belongs to none,
+    /// or headers and body are not kept any more.
     #[schema(required)]
     trace_id: Option<String>,
     /// The length of the body; `null` if headers and body are not kept any more.

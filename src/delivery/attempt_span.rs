@@ -114,10 +114,11 @@ fn shown(mut url: Url) -> String {
         return url.into();
     };
     let parameter = |parameter: &str| match parameter.split_once('=') {
-        Some((name, _)) => format!("{name}={REDACTED}"),
-        None if parameter.is_empty() => String::new(),
+        // The end of a value in Base64 looks like a name without a value.
+        Some((name, value)) if !value.trim_matches('=').is_empty() => format!("{name}={REDACTED}"),
         // A query without names is a value.
-        None => REDACTED.to_string(),
+        Some(_) | None if !parameter.is_empty() => REDACTED.to_string(),
+        Some(_) | None => String::new(),
     };
     let query: Vec<String> = query.split('&').map(parameter).collect();
     url.set_query(Some(&query.join("&")));
@@ -136,11 +137,15 @@ mod tests {
         check("https://shop.example/notify", "https://shop.example/notify");
         check(
             "https://me:hunter2@shop.example:8443/a?token=hunter2&b=&c#hunter2",
-            "https://shop.example:8443/a?token=REDACTED&b=REDACTED&REDACTED",
+            "https://shop.example:8443/a?token=REDACTED&REDACTED&REDACTED",
         );
         check(
             "https://shop.example?hunter2",
             "https://shop.example/?REDACTED",
+        );
+        check(
+            "https://shop.example/cb?aHVudGVyMg==",
+            "https://shop.example/cb?REDACTED",
         );
         check("https://shop.example/?", "https://shop.example/?");
         check(

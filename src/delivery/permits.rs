@@ -129,8 +129,8 @@ impl Permits {
     /// Waits, for `longest` at most, until a claim is worth its cost, in two cases. If lanes that have calls in flight already
     /// get nothing now, because their part is held: for so many free permits. If the last claim has filled its lanes
     /// (`filled`), so that they get nothing until some of their attempts have ended: for so many of all attempts to end.
-    /// The result is whether permits were given back meanwhile: this wait has used up what [`Permits::released`] would tell
-    /// of them.
+    /// The result is whether permits were given back meanwhile, or since the last wait for one: this wait has used up what
+    /// [`Permits::released`] would tell of them.
     pub(super) async fn gather(&self, filled: bool, longest: Duration) -> bool {
         let before = self.quota();
         let worth = if before.for_visit(LaneClass::Busy) == 0 {
@@ -144,14 +144,17 @@ impl Permits {
         if worth == 0 {
             return false;
         }
+        // One that was given back before this wait began counts too: the claim did not know of it.
+        let mut given_back = false;
         let enough = async {
             while self.quota().total < before.total + worth {
                 self.released().await;
+                given_back = true;
             }
         };
         // Fewer are enough when the time is over.
         let _ = tokio::time::timeout(longest, enough).await;
-        self.quota().total > before.total
+        given_back
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, [usize; LaneClass::ALL.len()]> {
@@ -281,6 +284,10 @@ mod tests {
             held.truncate(44);
         });
         assert!(given_back && began.elapsed() >= LONGEST, "1 of 45");
+        assert!(!permits.gather(true, LONGEST).await);
+        held.truncate(43);
+        let given_back = permits.gather(true, LONGEST).await;
+        assert!(given_back, "while the claim was in flight");
     }
 
     #[tokio::test]

@@ -13,10 +13,13 @@ use super::attempt::{Attempt, Outcome};
 pub const MINUTE_MS: i64 = 60_000;
 
 /// The upper bounds of the counters of lateness, in milliseconds. What is later than the last bound counts there too.
-pub const LATENESS_BOUNDS_MS: [i64; 17] = [
-    5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
-    3_600_000, 86_400_000,
+pub const LATENESS_BOUNDS_MS: [i64; 22] = [
+    5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000,
+    1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000, 43_200_000, 86_400_000,
 ];
+/// Up to this bound, attempts count as spread evenly between two bounds. Beyond it the bounds are far apart, and attempts
+/// that were late for one reason are close together.
+const LAST_SPREAD_MS: i64 = 60_000;
 
 const OUTCOMES: usize = Outcome::ALL.len();
 const LATENESSES: usize = OUTCOMES + 1;
@@ -107,6 +110,9 @@ impl ActivityCounts {
         for (count, upper_ms) in counts.iter().zip(LATENESS_BOUNDS_MS) {
             let count = u128::from(*count);
             if count > 0 && below + count >= wanted {
+                if upper_ms > LAST_SPREAD_MS {
+                    return Some(upper_ms);
+                }
                 let width = u128::try_from(upper_ms - lower_ms).unwrap_or(0);
                 let part = width * (wanted - below) / count;
                 return Some(lower_ms + i64::try_from(part).unwrap_or(0));
@@ -194,6 +200,9 @@ mod tests {
         check(&[0, 0, 0, 0], 50, Some(2));
         check(&[0, 0, 0, 15_000], 50, Some(3));
         check(&[0, 0, 0, 15_000], 99, Some(30_000));
+        check(&[0, 0, 40_000, 40_000], 99, Some(60_000));
+        check(&[61 * 60_000, 69 * 60_000], 50, Some(2 * 3_600_000));
+        check(&[61 * 60_000, 69 * 60_000], 99, Some(2 * 3_600_000));
         check(&[i64::MAX / 2], 99, Some(86_400_000));
         let mut interrupted = ActivityCounts::default();
         interrupted.attempt(&attempt(Outcome::Interrupted, 9_000_000));

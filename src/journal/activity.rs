@@ -42,8 +42,13 @@ pub(super) const COUNTERS: [&str; ActivityCounts::LENGTH] = [
     "late_30000",
     "late_60000",
     "late_300000",
+    "late_600000",
     "late_1800000",
     "late_3600000",
+    "late_7200000",
+    "late_14400000",
+    "late_28800000",
+    "late_43200000",
     "late_86400000",
 ];
 

@@ -15,6 +15,8 @@ use async_trait::async_trait;
 
 /// Maximum number of pending notifications or dead letters that are read for one page of a job.
 pub(super) const MOST_SCANNED: usize = 20_000;
+/// Maximum number of rows of the lists of jobs that one transaction deletes. With SQLite, everything else waits for it.
+pub(super) const MOST_FORGOTTEN: usize = 1_000;
 
 /// The part of a [`super::Journal`] that keeps jobs.
 #[async_trait]
@@ -164,7 +166,7 @@ pub enum JobAdded {
     LaneTaken(Box<BulkJob>),
     /// This job of the same kind and with the same filter has not ended. Nothing was added.
     Same(Box<BulkJob>),
-    /// As many as there may be have not ended ([`JobKind::most_open`]). Nothing was added.
+    /// As many as there may be have not ended ([`most_open`](crate::domain::job::JobKind::most_open)). Nothing was added.
     Full,
 }
 

@@ -58,7 +58,7 @@ pub trait JournalReads: Send + Sync + 'static {
         most_scanned: usize,
     ) -> Result<SnapshotPage, JournalError>;
 
-    /// As [`Self::list_scanned`], of at most [`MOST_SCANNED`] notifications.
+    /// As [`Self::list_scanned`], of at most 20,000 notifications.
     async fn list(
         &self,
         filter: &Filter,

@@ -1,6 +1,6 @@
 //! Writes what this server's attempts did in each minute to the journal, for plots over time.
 //!
-//! Nothing is added to the writes of an attempt: the counters are written by themselves, every [`KEEP_EVERY`] if they have
+//! Nothing is added to the writes of an attempt: the counters are written by themselves, every `KEEP_EVERY` if they have
 //! changed, and once a minute if not. A crash loses the counters of that time. An orderly stop writes them after its last
 //! attempt ([`ActivityKeeper::keep_rest`]). What cannot be written now is written later, up to
 //! [`MOST_MINUTES`](crate::telemetry::activity::MOST_MINUTES).

@@ -7,7 +7,7 @@ use crate::domain::job::JobId;
 use crate::domain::job_result::{JobReason, JobResult};
 use crate::journal::TakenJob;
 use crate::journal::job_results::{ListedUnchanged, ReasonCounts, counted, numbered, with_turn};
-use crate::journal::jobs::{JobStep, MOST_SCANNED, StepAccount};
+use crate::journal::jobs::{JobStep, MOST_FORGOTTEN, StepAccount};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
 use async_trait::async_trait;
@@ -205,7 +205,7 @@ pub(super) async fn forget_jobs(
     ))
     .bind(before_ms)
     .bind(most)
-    .bind(limit_of(MOST_SCANNED))
+    .bind(limit_of(MOST_FORGOTTEN))
     .execute(&mut *connection)
     .await?;
     // With them, PostgreSQL deletes their numbers by reason (`ON DELETE CASCADE`).

@@ -1,6 +1,6 @@
 //! Sends spans to a collector: OTLP over HTTP, in protobuf.
 //!
-//! One task takes spans from the queue, up to [`BATCH_SPANS`] for a request, which it sends after [`GATHER`] at the latest. If
+//! One task takes spans from the queue, up to `BATCH_SPANS` for a request, which it sends after `GATHER` at the latest. If
 //! the collector cannot be reached, or answers that it is overloaded, the request is made again after growing waits, as the
 //! protocol asks for; meanwhile the queue fills up. After the last try the spans are dropped and counted. Nothing else waits
 //! for the collector.
@@ -28,6 +28,8 @@ const BATCH_SPANS: usize = 512;
 const GATHER: Duration = Duration::from_secs(1);
 /// The time limit of one request, as OpenTelemetry has it.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Maximum time to read an answer of which the status has come. While it is read, no other request is made.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// The waits before a request is made again.
 const WAITS: [Duration; 3] = [
     Duration::from_secs(1),
@@ -52,7 +54,7 @@ pub struct TraceExporter {
 /// The result of one request.
 enum SendOutcome {
     /// The collector has taken the spans, but for so many of them.
-    Taken(usize),
+    Taken(usize, String),
     /// It may take them later, after this wait if it has named one.
     Later(Option<Duration>, String),
     /// It does not take them.
@@ -173,8 +175,8 @@ impl SpanSender {
         let mut waits = WAITS.into_iter();
         loop {
             let (loss, why) = match self.send(body.clone()).await {
-                SendOutcome::Taken(refused) => {
-                    self.taken(many, refused);
+                SendOutcome::Taken(refused, why) => {
+                    self.taken(many, refused, &why);
                     return true;
                 }
                 SendOutcome::Refused(why) => (SpanLoss::Refused, why),
@@ -207,16 +209,10 @@ impl SpanSender {
         let status = answer.status();
         match status {
             StatusCode::OK => {
-                let (refused, why) = refused_spans(&start_of(answer).await);
-                if refused > 0 {
-                    let why: String = why.chars().take(LONGEST_REASON).collect();
-                    tracing::warn!(
-                        refused,
-                        reason = why,
-                        "the collector of traces refuses spans"
-                    );
-                }
-                SendOutcome::Taken(refused)
+                // One that never ends its answer has taken the spans.
+                let reading = tokio::time::timeout(ANSWER_TIME, start_of(answer)).await;
+                let (refused, why) = refused_spans(&reading.unwrap_or_default());
+                SendOutcome::Taken(refused, why.chars().take(LONGEST_REASON).collect())
             }
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
@@ -229,17 +225,20 @@ impl SpanSender {
                     format!("it answered {status}"),
                 )
             }
-            _ if status.is_success() => SendOutcome::Taken(0),
+            _ if status.is_success() => SendOutcome::Taken(0, String::new()),
             // The protocol allows no other try.
             _ => SendOutcome::Refused(format!("it answered {status}")),
         }
     }
 
-    fn taken(&mut self, many: usize, refused: usize) {
+    /// Counts spans that were taken but for those that the collector refused.
+    fn taken(&mut self, many: usize, refused: usize, why: &str) {
         let refused = refused.min(many);
         self.counters.exported(many - refused);
         self.counters.dropped(SpanLoss::Refused, refused);
-        if std::mem::take(&mut self.is_failing) {
+        if refused > 0 {
+            self.failing(&format!("it refused {refused} of {many} spans: {why}"));
+        } else if std::mem::take(&mut self.is_failing) {
             tracing::info!("the collector takes traces again");
         }
     }
@@ -249,7 +248,8 @@ impl SpanSender {
             tracing::warn!(
                 collector = %self.url,
                 reason,
-                "traces cannot be sent to the collector; they are dropped when the queue is full; deliveries go on"
+                "traces, or some of them, cannot be sent to the collector; they are dropped when the queue is full; deliveries \
+                 go on"
             );
         }
     }

@@ -4,7 +4,7 @@ use crate::telemetry::span_counters::{SpanCounters, SpanLoss};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Maximum number of spans that have ended and are not being sent. A span takes about a kilobyte.
+/// Maximum number of spans that have ended and are not being sent. A span takes about 3 KB, with long names and URLs 8 KB.
 pub(super) const QUEUE_SPANS: usize = 8_192;
 
 /// A span that has ended, in the form of OTLP.
