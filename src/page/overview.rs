@@ -241,7 +241,10 @@ impl<'a> TroubledRow<'a> {
         outcomes: &'static OutcomeTexts,
     ) -> Self {
         let hold = status.settings.hold.as_ref();
-        let since_ms = hold.map(|hold| hold.since_ms).or(status.failing_since_ms);
+        let failing_since_ms = || status.last_outcome.as_ref().map(|last| last.since_ms);
+        let since_ms = (hold.map(|hold| hold.since_ms))
+            .or(status.failing_since_ms)
+            .or_else(failing_since_ms);
         Self {
             lane: status.lane.as_str(),
             href: destination_path(&status.lane),

@@ -2,6 +2,7 @@
 //! the stores work. Everything takes a bounded time, whatever the stores do.
 
 use super::Service;
+use crate::domain::attempt::Outcome;
 use crate::domain::lane_settings::LaneState;
 use crate::health::HealthReport;
 use crate::schedule::lane_status::{LaneSelection, LaneStatus};
@@ -36,7 +37,8 @@ pub struct StateCounts {
     pub held_lanes: Option<u64>,
 }
 
-/// The lanes in trouble: those that are held or probed, or whose destination answers no call.
+/// The lanes in trouble: those that are held or probed, whose destination answers no call, or whose last call was not
+/// acknowledged while something is pending.
 #[derive(Debug, Clone, Default)]
 pub struct TroubledLanes {
     /// Some of them: those that are held first, then those of which most is due.
@@ -47,6 +49,12 @@ pub struct TroubledLanes {
     pub is_complete: bool,
     /// What is due in all lanes; `None` if they were not all looked at.
     pub due: Option<u64>,
+}
+
+/// Whether the last call was acknowledged, as far as that is known.
+fn was_acknowledged(lane: &LaneStatus) -> bool {
+    let last = lane.last_outcome.as_ref();
+    last.is_none_or(|last| last.call.outcome == Outcome::Acknowledged)
 }
 
 impl Service {
@@ -102,8 +110,11 @@ impl Service {
             seen.extend(named(within(held).await?.lanes));
         }
         let due = seen.values().map(|lane| lane.due).sum();
-        let is_troubled =
-            |lane: &LaneStatus| lane.state() != LaneState::Open || lane.failing_since_ms.is_some();
+        let is_troubled = |lane: &LaneStatus| {
+            lane.state() != LaneState::Open
+                || lane.failing_since_ms.is_some()
+                || (lane.waiting + lane.in_flight > 0 && !was_acknowledged(lane))
+        };
         let mut lanes: Vec<LaneStatus> = seen.into_values().filter(is_troubled).collect();
         lanes.sort_by_key(|lane| (lane.state() != LaneState::Held, std::cmp::Reverse(lane.due)));
         let found = lanes.len();

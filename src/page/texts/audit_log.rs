@@ -36,9 +36,9 @@ super::texts!(AuditTexts {
     retry_lane: "had all that is pending sent now", "立即投递目标的全部待投递通知";
     replay_filtered: "replayed many dead letters", "批量重放死信";
     cancel_filtered: "cancelled many notifications", "批量取消通知";
-    pause_job: "paused a job", "暂停作业";
-    resume_job: "resumed a job", "继续作业";
-    stop_job: "stopped a job", "停止作业";
+    pause_job: "paused a job", "暂停任务";
+    resume_job: "resumed a job", "继续任务";
+    stop_job: "stopped a job", "停止任务";
     create_endpoint: "made an endpoint", "创建端点";
     change_endpoint: "changed an endpoint", "修改端点";
     remove_endpoint: "removed an endpoint", "删除端点";
@@ -54,7 +54,7 @@ super::texts!(AuditTexts {
 
     notification: "notification", "通知";
     lane: "destination", "目标";
-    job: "job", "作业";
+    job: "job", "任务";
     endpoint: "endpoint", "端点";
     default_key: "default key", "默认密钥";
     api_key: "API key", "API Key";

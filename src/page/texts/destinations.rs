@@ -62,7 +62,7 @@ super::texts!(DestinationTexts {
     act_release: "Release", "恢复投递";
     help_release: "Calls are made again. What is due is sent, the longest due first.", "恢复投递。已到期的通知按到期先后发送。";
     act_retry: "Send pending now", "立即投递待投递通知";
-    help_retry: "Makes an attempt of each pending notification now, at this rate, as a job. What fails goes on with its ladder. A destination that is held stays held.", "以作业方式按此速率立即投递全部待投递通知。失败的通知仍按重试策略继续。已暂停的目标仍保持暂停。";
+    help_retry: "Makes an attempt of each pending notification now, at this rate, as a job. What fails goes on with its ladder. A destination that is held stays held.", "以任务方式按此速率立即投递全部待投递通知。失败的通知仍按重试策略继续。已暂停的目标仍保持暂停。";
     job_rate: "Notifications per second", "每秒通知数";
     rate_hint: "Above 0 and at most 1000", "大于 0，最大 1000";
     bad_rate: "A rate is a number above 0, at most 1000.", "速率应为大于 0 且不超过 1000 的数字。";
@@ -70,14 +70,14 @@ super::texts!(DestinationTexts {
     count_first: "Count first", "先统计数量";
     would_send: "Pending notifications that would be sent now:", "将立即投递的通知数：";
     or_more: "or more", "或更多";
-    job_runs: "Another job of this destination has not ended. Wait for its end, or stop it.", "该目标已有未结束的作业，请等待其结束或先将其停止。";
-    job: "Job", "作业";
+    job_runs: "Another job of this destination has not ended. Wait for its end, or stop it.", "该目标已有未结束的任务，请等待其结束或先将其停止。";
+    job: "Job", "任务";
 
     done_hold: "It is held.", "已暂停投递。";
     done_hold_again: "It was held already. It stays held since then, with the new reason added.", "此前已暂停，现仍保持暂停，并补充了原因。";
     done_release: "It is released.", "已恢复投递。";
     done_not_held: "Nobody held it, so nothing has changed.", "该目标并未暂停，无任何变化。";
-    done_retry: "A job sends what is pending.", "已创建作业，正在投递待投递通知。";
+    done_retry: "A job sends what is pending.", "已创建任务，正在投递待投递通知。";
 });
 
 impl DestinationTexts {

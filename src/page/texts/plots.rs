@@ -30,7 +30,7 @@ super::texts!(PlotsTexts {
     gaps: "bars without data:", "无数据格数：";
     from: "From", "开始";
     until: "until", "至";
-    table: "The figures as a table", "以表格显示";
+    table: "The figures as a table, several bars in a row", "以表格显示（每行合并数格）";
     part: "counted minutes:", "有数据的分钟数：";
     all_servers: "All servers together. Each adds its counts every 10 seconds; a crash loses the last of them, and nothing else.", "所有服务器合计。每台服务器每 10 秒写入一次计数；崩溃只会丢失最后几秒的计数，不影响通知本身。";
     this_server: "There is no journal, so these are the counts of this server alone, since it was started.", "未启用流水库，此处仅为本服务器自启动以来的计数。";

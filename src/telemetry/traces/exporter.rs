@@ -248,8 +248,8 @@ impl SpanSender {
             tracing::warn!(
                 collector = %self.url,
                 reason,
-                "traces, or some of them, cannot be sent to the collector; they are dropped when the queue is full; deliveries \
-                 go on"
+                "traces, or some of them, cannot be sent to the collector; a request is made four times at most, then its spans \
+                 are dropped; deliveries go on"
             );
         }
     }
