@@ -161,8 +161,9 @@ pub async fn what_a_step_has_not_changed_is_listed_with_its_reason(store: &dyn S
     assert!(failed.unchanged.detail.starts_with("a row is damaged"));
 
     // Neither a step that lost a notification nor one of another server is counted or listed.
+    journal.fence(&key("2")).await.expect("raised");
     let mut stale = step(&taken, NOW_MS + 2);
-    stale.changes = vec![change("1")];
+    stale.changes = vec![change("2")];
     stale.unchanged = vec![unchanged("d", JobReason::Delivered)];
     let stepped = journal.step_job(&stale).await.expect("answered");
     assert_eq!(stepped, JobStepped::NotificationLost);
