@@ -16,6 +16,7 @@ use super::texts::plots::PlotsTexts;
 use super::times::{TimeTag, duration_in_words};
 use super::visit::Visit;
 use crate::clock::millis;
+use crate::domain::lane_settings::LaneState;
 use crate::domain::role::Permission;
 use crate::health::{HealthReport, StoreState};
 use crate::schedule::lane_status::LaneStatus;
@@ -248,7 +249,11 @@ impl<'a> TroubledRow<'a> {
         Self {
             lane: status.lane.as_str(),
             href: destination_path(&status.lane),
-            state: status.state().as_str(),
+            // One that is open is here because its calls fail.
+            state: match status.state() {
+                LaneState::Open => "failed",
+                state @ (LaneState::Probing | LaneState::Held) => state.as_str(),
+            },
             state_in_words: t.lane_state(status.state()),
             waiting: status.waiting.saturating_add(status.in_flight),
             due: status.due,

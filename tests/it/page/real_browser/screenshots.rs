@@ -5,6 +5,7 @@ use super::every_page::{choose, sign_in};
 use super::scene::{DEAD, Scene};
 use super::story::{CHINESE, ENGLISH, PHONE, Words};
 use crate::support::chromium::{Chromium, DESKTOP, Setup};
+use crate::support::within;
 use serde_json::json;
 use std::path::Path;
 
@@ -14,6 +15,8 @@ type Picture = (&'static str, String, u32);
 /// Where the content of the page ends.
 const BOTTOM: &str =
     "return Math.ceil(document.getElementById('main').getBoundingClientRect().bottom);";
+/// What the overview says as long as no server has written its counts.
+const NO_FIGURES: &str = "There are no figures";
 /// The largest file that is kept in the repository.
 const LARGEST_BYTES: usize = 150_000;
 
@@ -21,7 +24,7 @@ const LARGEST_BYTES: usize = 150_000;
 async fn pictures_of_the_page_are_taken() {
     let scene = Scene::set().await;
     let on_a_desk = [
-        ("overview.png", "/ui/".to_string(), 1_000),
+        ("overview.png", "/ui/?hours=24".to_string(), 1_000),
         ("notification.png", Scene::path(DEAD), 1_000),
         ("dead-letters.png", "/ui/dead-letters".to_string(), 860),
     ];
@@ -39,8 +42,17 @@ async fn take(scene: &Scene, setup: Setup, words: &Words, is_dark: bool, picture
     sign_in(&browser, scene).await;
     choose(&browser, scene, words).await;
     for (name, path, height) in pictures {
-        browser.go(&scene.url(path)).await;
-        browser.see("#tools button").await;
+        // A server writes its counts every ten seconds.
+        within("the counts of the plots", async {
+            loop {
+                browser.go(&scene.url(path)).await;
+                browser.see("#tools button").await;
+                if !browser.text("main").await.contains(NO_FIGURES) {
+                    return;
+                }
+            }
+        })
+        .await;
         let bottom = browser.run(BOTTOM, json!([])).await;
         let bottom = bottom.as_u64().expect("a number");
         let height = (*height).min(u32::try_from(bottom).expect("a page"));
