@@ -232,9 +232,9 @@ impl Dispatcher {
         }
     }
 
-    /// Claims once within the quota, and starts a worker for each lease. Returns when the next claim
-    /// may bring more, and whether most leases were for lanes that are full now. The claim is not cancelled as soon as `drain` is, because its reply may bring leases that
-    /// need a worker. During a stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
+    /// Claims once within the quota, and starts a worker for each lease. Returns when the next claim may bring more, and
+    /// whether most leases were for lanes that are full now. The claim is not cancelled as soon as `drain` is, because its
+    /// reply may bring leases that need a worker. During a stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
     async fn claim(
         &self,
         quota: ClaimQuota,
