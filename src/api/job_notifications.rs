@@ -4,7 +4,7 @@ use crate::api::schema::{JobReasonName, JobResultName};
 use crate::api::view::ListItemView;
 use crate::domain::job_result::JobResult;
 use crate::domain::timestamp::display_ms;
-use crate::journal::JobTrial;
+use crate::journal::{JobTrial, ReasonCounts};
 use crate::service::{Flights, JobNotification, JobNotifications};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -48,10 +48,10 @@ struct JobItemView<'a> {
     notification: Option<ListItemView<'a>>,
 }
 
-/// How many notifications a job has not changed for the same reason.
+/// How many notifications a job has not changed, or would not change, for the same reason.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobReasonCount)]
-struct ReasonCountView {
+pub struct ReasonCountView {
     #[schema(value_type = JobResultName)]
     result: &'static str,
     #[schema(value_type = JobReasonName)]
@@ -76,20 +76,28 @@ impl<'a> JobNotificationsView<'a> {
     /// The view of a page.
     #[must_use]
     pub fn of(page: &'a JobNotifications, result: JobResult) -> Self {
-        let reasons = page.reasons.iter().map(|(reason, count)| ReasonCountView {
-            result: reason.result().as_str(),
-            reason: reason.as_str(),
-            count: *count,
-        });
         Self {
             items: (page.items.iter())
                 .map(|item| JobItemView::of(item, result, page.flights))
                 .collect(),
             next_cursor: page.next.as_deref(),
-            reasons: reasons.collect(),
+            reasons: ReasonCountView::all(&page.reasons),
             unlisted: page.unlisted,
             replayed: page.fared.as_ref().map(ReplayedView::of),
         }
+    }
+}
+
+impl ReasonCountView {
+    /// The views of all reasons.
+    #[must_use]
+    pub fn all(reasons: &ReasonCounts) -> Vec<Self> {
+        let views = reasons.iter().map(|(reason, count)| Self {
+            result: reason.result().as_str(),
+            reason: reason.as_str(),
+            count: *count,
+        });
+        views.collect()
     }
 }
 

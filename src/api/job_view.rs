@@ -1,5 +1,6 @@
 //! Jobs as JSON.
 
+use crate::api::job_notifications::ReasonCountView;
 use crate::api::schema::{CauseName, JobKindName, JobStateName};
 use crate::api::view::{NotificationView, json};
 use crate::domain::job::BulkJob;
@@ -93,6 +94,8 @@ pub struct PreviewView<'a> {
     matched: u64,
     /// Whether more may match.
     at_least: bool,
+    /// How many of them a job would not change, as far as that is known before, by reason.
+    reasons: Vec<ReasonCountView>,
     /// The first ten.
     sample: Vec<NotificationView<'a>>,
 }
@@ -184,6 +187,7 @@ pub fn previewed(preview: &JobPreview) -> Response {
     let view = PreviewView {
         matched: preview.matched,
         at_least: preview.at_least,
+        reasons: ReasonCountView::all(&preview.reasons),
         sample: preview.sample.iter().map(NotificationView::of).collect(),
     };
     json(StatusCode::OK, &view)

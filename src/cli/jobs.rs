@@ -43,7 +43,17 @@ pub struct PreviewDetails {
     matched: u64,
     #[serde(default)]
     at_least: bool,
+    reasons: Vec<PreviewReason>,
     sample: Vec<SampleDetails>,
+}
+
+/// How many of a dry run the job would not change, for one reason.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PreviewReason {
+    result: String,
+    reason: String,
+    count: u64,
 }
 
 /// A notification of a dry run.
@@ -89,9 +99,12 @@ impl JobDetails {
         self.state == "running"
     }
 
-    /// Whether it ended because everything was seen; else says why not.
+    /// Whether it ended because everything was seen, and nothing failed; else says why not.
     pub fn check_end(&self) -> Result<(), &'static str> {
         match self.state.as_str() {
+            "done" if self.failed > 0 => Err(
+                "some notifications could not be changed; the command printed above lists them, with the reasons",
+            ),
             "done" => Ok(()),
             "failed" => Err("the job has failed; its problem is printed above"),
             "paused" => Err("the job is paused"),
@@ -191,6 +204,15 @@ pub fn list(page: &JobPageDetails, colours: Colours, now_ms: i64) -> String {
 pub fn preview(preview: &PreviewDetails, colours: Colours, now_ms: i64) -> String {
     let more = if preview.at_least { "at least " } else { "" };
     let mut text = format!("{more}{} match; nothing was changed\n", preview.matched);
+    for one in &preview.reasons {
+        let (result, reason) = (clean(&one.result), clean(&one.reason));
+        let words =
+            reason_in_words(&one.reason).map_or(String::new(), |words| format!(" ({words})"));
+        text.push_str(&format!(
+            "of these, {} would count as {result}: {reason}{words}\n",
+            one.count
+        ));
+    }
     let at = |at: &Option<String>| {
         at.as_deref()
             .map_or("-".to_string(), |at| instant(at, now_ms))
@@ -217,6 +239,19 @@ pub fn preview(preview: &PreviewDetails, colours: Colours, now_ms: i64) -> Strin
         text.push_str(&table(colours, heading, &rows));
     }
     text
+}
+
+/// What the reasons mean that are known before a job is made.
+fn reason_in_words(reason: &str) -> Option<&'static str> {
+    match reason {
+        "endpoint_made_again" => Some(
+            "their endpoint was removed and made again, and may belong to somebody else; they can never be replayed",
+        ),
+        "superseded" => {
+            Some("a higher number of their order was registered, and only that one counts")
+        }
+        _ => None,
+    }
 }
 
 impl SampleDetails {
@@ -306,6 +341,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_could_not_change_all_has_not_succeeded() {
+        let check = |state: &str, skipped: u64, failed: u64, expected| {
+            let job = json!({ "state": state, "done": 1, "skipped": skipped, "failed": failed });
+            let job: JobDetails = serde_json::from_value(job).expect("a job");
+            assert_eq!(
+                job.check_end().is_ok(),
+                expected,
+                "{state} {skipped} {failed}"
+            );
+        };
+        check("done", 0, 0, true);
+        check("done", 2, 0, true);
+        check("done", 0, 1, false);
+        check("failed", 0, 0, false);
+        check("paused", 0, 0, false);
+        check("stopped", 0, 0, false);
+    }
+
+    #[test]
     fn a_dry_run_shows_how_many_and_some_of_them() {
         let found = serde_json::from_value(json!({
             "matched": 7,
@@ -315,6 +369,13 @@ mod tests {
         let text = preview(&found, Colours::never(), NOW_MS);
         assert!(text.starts_with("7 match; nothing was changed\n"), "{text}");
         assert!(text.contains("2026-11-20T08:31:00.000Z"), "{text}");
+        let failing = serde_json::from_value(json!({
+            "matched": 7, "sample": [],
+            "reasons": [{ "result": "failed", "reason": "endpoint_made_again", "count": 3 }],
+        }));
+        let text = preview(&failing.expect("an answer"), Colours::never(), NOW_MS);
+        let expected = "of these, 3 would count as failed: endpoint_made_again (their endpoint was removed and made again";
+        assert!(text.contains(expected), "{text}");
         let more = serde_json::from_value(json!({ "matched": 7, "at_least": true, "sample": [] }));
         let text = preview(&more.expect("an answer"), Colours::never(), NOW_MS);
         assert!(text.starts_with("at least 7 match; "), "{text}");

@@ -6,13 +6,13 @@ pub use super::journal_call::JournalCall;
 use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
     AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
-    DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage,
-    JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys, JournalAuditLog,
-    JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
-    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, ListedUnchanged, Noting, Order,
-    Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording,
-    RegisterResult, Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint,
-    SnapshotPage, StoredEndpoint, TakenJob, Transition,
+    DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobMatches,
+    JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys,
+    JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError,
+    JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder, ListedUnchanged,
+    Noting, Order, Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded,
+    Recording, RegisterResult, Registering, RemovingEndpoint, RevokingApiKey, SettingAside,
+    SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
@@ -296,7 +296,7 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
         &self,
         selection: &JobSelection,
         cursor: Option<Cursor>,
-    ) -> Result<(u64, Option<Cursor>), JournalError> {
+    ) -> Result<JobMatches, JournalError> {
         let calling = self.inner().job_matches(selection, cursor);
         self.around(JournalCall::JobMatches, calling).await
     }

@@ -79,13 +79,12 @@ pub trait JournalJobs: Send + Sync + 'static {
         limit: usize,
     ) -> Result<JobPage, JournalError>;
 
-    /// Counts the notifications that a job concerns, in parts: returns the number in the part after `cursor`, and
-    /// where the next part begins.
+    /// Counts the notifications that a job concerns, in parts: returns the numbers in the part after `cursor`.
     async fn job_matches(
         &self,
         selection: &JobSelection,
         cursor: Option<Cursor>,
-    ) -> Result<(u64, Option<Cursor>), JournalError>;
+    ) -> Result<JobMatches, JournalError>;
 
     /// The notifications that a job has changed, in the order in which it has, from `since_ms` on: at most `limit`, after
     /// `cursor`. For a page, a limited number of changes by hand is looked at, so it may be short, or even empty, although
@@ -129,6 +128,34 @@ pub(super) enum FilteredState {
     Dead,
     /// Pending ones, by their registrations.
     Pending,
+}
+
+/// How many notifications a job concerns, in a part of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobMatches {
+    /// All of the part.
+    pub many: u64,
+    /// Of these, the dead letters whose endpoint was removed and made again since they were registered.
+    pub endpoint_made_again: u64,
+    /// Of the others, the dead letters in whose order a higher number was registered, so that only that one counts.
+    pub superseded: u64,
+    /// Where the next part begins; `None` if there is none.
+    pub next: Option<Cursor>,
+}
+
+impl JobMatches {
+    /// The numbers that a statement has counted: all, those whose endpoint was made again, those that are superseded.
+    pub(super) fn of(
+        (many, made_again, superseded): (i64, i64, i64),
+        next: Option<Cursor>,
+    ) -> Self {
+        Self {
+            many: many.unsigned_abs(),
+            endpoint_made_again: made_again.unsigned_abs(),
+            superseded: superseded.unsigned_abs(),
+            next,
+        }
+    }
 }
 
 /// How the notifications that a job has replayed have fared.

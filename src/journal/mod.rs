@@ -100,7 +100,8 @@ pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
 pub use job_results::{JobUnchanged, ListedUnchanged, ReasonCounts, listed};
 pub use jobs::{
-    JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs, TakenJob,
+    JobAdded, JobEnd, JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
+    TakenJob,
 };
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};

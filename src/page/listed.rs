@@ -29,6 +29,8 @@ pub struct ListedRow {
     pub fault: &'static str,
     /// The series, if it has died again after a replay, or is sent again.
     pub repeated: Option<u32>,
+    /// Whether it can never be sent again, because its endpoint was removed and made again.
+    pub is_endpoint_made_again: bool,
     pub destination: String,
     pub registered: TimeTag,
     pub ended: Option<TimeTag>,
@@ -52,6 +54,7 @@ impl ListedRow {
             cause: item.cause.map_or("", |cause| states.cause(cause)),
             fault: fault.map_or("", |fault| LetterTexts::of(language).fault(Some(fault))),
             repeated: (item.progress.series > 1).then_some(item.progress.series),
+            is_endpoint_made_again: false,
             destination: (item.destination.as_ref())
                 .map_or(item.lane.as_str(), Destination::as_str)
                 .to_string(),
@@ -62,6 +65,13 @@ impl ListedRow {
                 let words = outcomes.short(last.answer.outcome);
                 (words, last.answer.status, last.answer.reason.to_string())
             }),
+        }
+    }
+
+    /// Marks the rows of those whose endpoints were made again: `flags` has the order of the rows.
+    pub fn mark_made_again(rows: &mut [Self], flags: &[bool]) {
+        for (row, flag) in rows.iter_mut().zip(flags) {
+            row.is_endpoint_made_again = *flag;
         }
     }
 

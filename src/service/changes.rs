@@ -10,7 +10,6 @@ mod in_journal;
 mod in_schedule;
 
 use super::held::Leasing;
-use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
@@ -226,23 +225,6 @@ impl Service {
             }
         }
         Err(ServiceError::Unsettled)
-    }
-
-    /// What has ended is not sent again to an endpoint that was made under the name of its own. The worker looks at the
-    /// endpoint once more before it sends.
-    pub(super) async fn check_endpoint(
-        &self,
-        change: Change,
-        before: &Snapshot,
-    ) -> Result<(), ServiceError> {
-        let Some(name) = before.lane.endpoint().filter(|_| change.needs_payload()) else {
-            return Ok(());
-        };
-        let endpoint = with_timeout(self.endpoints.of_pending(&name)).await?;
-        match endpoint.is_none_or(|endpoint| endpoint.is_meant_by(before.registered_ms)) {
-            true => Ok(()),
-            false => Err(ServiceError::EndpointMadeAgain(Box::new(before.clone()))),
-        }
     }
 
     /// The answer if the recorded state does not allow the change.

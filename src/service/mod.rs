@@ -26,6 +26,7 @@ mod measure;
 mod overview;
 mod payload;
 mod register;
+mod reused_names;
 mod timeouts;
 mod waiting;
 

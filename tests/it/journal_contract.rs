@@ -287,6 +287,7 @@ macro_rules! contract {
             job_results::what_a_step_has_not_changed_is_listed_with_its_reason,
             job_results::what_waits_for_its_turn_is_kept_with_the_job,
             bulk_jobs::the_same_request_is_one_job_until_that_has_ended,
+            bulk_jobs::it_is_counted_which_dead_letters_can_never_be_replayed,
             bulk_jobs::a_replay_concerns_what_was_dead_when_it_was_made,
             bulk_jobs::a_cancellation_concerns_what_was_pending_when_it_was_made,
             bulk_jobs::what_cannot_be_sent_again_counts_as_failed,

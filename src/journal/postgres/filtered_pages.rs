@@ -6,14 +6,14 @@
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
-use super::load::notification_of;
+use super::load::{mean_one_endpoint, notification_of};
 use super::register::ARRIVAL_BITS;
 use super::session::AS_OF_NOW;
 use crate::domain::job::JobId;
 use crate::domain::job_filter::FilteredSelection;
 use crate::domain::state::Cause;
 use crate::journal::Cursor;
-use crate::journal::jobs::{FilteredState, JobPage, JobTrial, MOST_SCANNED};
+use crate::journal::jobs::{FilteredState, JobMatches, JobPage, JobTrial, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use async_trait::async_trait;
@@ -73,6 +73,32 @@ macro_rules! filtered {
         )
     };
 }
+/// Whether the endpoint that a row names was removed and made again since its registration: the opposite of
+/// [`Endpoint::is_meant_by`](crate::domain::endpoint::Endpoint::is_meant_by).
+macro_rules! endpoint_made_again {
+    () => {
+        "EXISTS (
+            SELECT 1 FROM endpoints AS e
+            WHERE e.name = substr(n.lane, 10) AND n.lane LIKE 'endpoint:%' AND e.made_again_ms > n.registered_ms
+         )"
+    };
+}
+/// The numbers of [`JobMatches`] for dead letters.
+macro_rules! counts_of_dead {
+    () => {
+        concat!(
+            "count(*), count(*) FILTER (WHERE ",
+            endpoint_made_again!(),
+            "), count(*) FILTER (WHERE n.order_mode = 'latest' AND NOT ",
+            endpoint_made_again!(),
+            " AND EXISTS (
+                SELECT 1 FROM notifications AS w
+                WHERE w.lane = n.lane AND w.order_key = n.order_key AND w.order_number > n.order_number AND ",
+            mean_one_endpoint!("w.registered_ms"),
+            "))"
+        )
+    };
+}
 
 /// See [`crate::journal::JournalJobs::job_page`].
 pub(super) struct FindFilteredPage<'call> {
@@ -125,25 +151,26 @@ pub(super) struct CountFiltered<'call> {
 
 #[async_trait]
 impl PostgresCall for CountFiltered<'_> {
-    type Reply = (u64, Option<Cursor>);
+    type Reply = JobMatches;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let Self {
             state, selection, ..
         } = self;
         let sql = match state {
-            FilteredState::Dead => filtered!("count(*)", dead),
-            FilteredState::Pending => filtered!("count(*)", pending),
+            FilteredState::Dead => filtered!(counts_of_dead!(), dead),
+            FilteredState::Pending => filtered!("count(*), 0::BIGINT, 0::BIGINT", pending),
         };
         let range = Range::of(*state, selection, self.cursor);
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let row = bound(sql, selection, range)
             .fetch_one(&mut *reading)
             .await?;
-        let many: i64 = Fields::of(&row).take()?;
+        let mut fields = Fields::of(&row);
+        let counts = (fields.take()?, fields.take()?, fields.take()?);
         let scan_end = scan_end(&mut reading, *state, range).await?;
         reading.rollback().await?;
-        Ok((many.unsigned_abs(), scan_end))
+        Ok(JobMatches::of(counts, scan_end))
     }
 }
 

@@ -8,7 +8,7 @@ use super::session::AS_OF_NOW;
 use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
 use crate::journal::job_rows::unanswered;
-use crate::journal::jobs::{JobPage, MOST_SCANNED};
+use crate::journal::jobs::{JobMatches, JobPage, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use async_trait::async_trait;
@@ -90,7 +90,7 @@ pub(super) struct CountMatches<'call> {
 
 #[async_trait]
 impl PostgresCall for CountMatches<'_> {
-    type Reply = (u64, Option<Cursor>);
+    type Reply = JobMatches;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let selection = self.selection;
@@ -107,7 +107,7 @@ impl PostgresCall for CountMatches<'_> {
             .await?;
         let scan_end = scan_end(&mut reading, selection, after).await?;
         reading.rollback().await?;
-        Ok((many.unsigned_abs(), scan_end))
+        Ok(JobMatches::of((many, 0, 0), scan_end))
     }
 }
 

@@ -6,11 +6,12 @@
 
 use super::error::SqliteFailure;
 use super::job_pages::BEGINNING;
+use super::load::mean_one_endpoint;
 use crate::domain::job::JobId;
 use crate::domain::job_filter::FilteredSelection;
 use crate::domain::state::Cause;
 use crate::journal::Cursor;
-use crate::journal::jobs::{FilteredState, JobPage, JobTrial, MOST_SCANNED};
+use crate::journal::jobs::{FilteredState, JobMatches, JobPage, JobTrial, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use sqlx::query::Query;
@@ -66,6 +67,33 @@ macro_rules! filtered {
         )
     };
 }
+/// Whether the endpoint that a row names was removed and made again since its registration: the opposite of
+/// [`Endpoint::is_meant_by`](crate::domain::endpoint::Endpoint::is_meant_by).
+macro_rules! endpoint_made_again {
+    () => {
+        "EXISTS (
+            SELECT 1 FROM endpoints AS e
+            WHERE e.name = substr(n.lane, 10) AND substr(n.lane, 1, 9) = 'endpoint:' AND e.made_again_ms > n.registered_ms
+         )"
+    };
+}
+/// The numbers of [`JobMatches`] for dead letters.
+macro_rules! counts_of_dead {
+    () => {
+        concat!(
+            "count(*), count(*) FILTER (WHERE ",
+            endpoint_made_again!(),
+            "), count(*) FILTER (WHERE n.order_mode = 'latest' AND NOT ",
+            endpoint_made_again!(),
+            " AND EXISTS (
+                SELECT 1 FROM notifications AS w INDEXED BY ordered
+                WHERE w.lane = n.lane AND w.order_key = n.order_key AND w.order_key IS NOT NULL
+                    AND w.order_number > n.order_number AND ",
+            mean_one_endpoint!("n", "w"),
+            "))"
+        )
+    };
+}
 
 /// See [`crate::journal::JournalJobs::job_page`].
 pub(super) async fn page(
@@ -102,19 +130,20 @@ pub(super) async fn matches(
     state: FilteredState,
     selection: &FilteredSelection,
     cursor: Option<Cursor>,
-) -> Result<(u64, Option<Cursor>), SqliteFailure> {
+) -> Result<JobMatches, SqliteFailure> {
     let sql = match state {
-        FilteredState::Dead => filtered!("count(*)", dead),
-        FilteredState::Pending => filtered!("count(*)", pending),
+        FilteredState::Dead => filtered!(counts_of_dead!(), dead),
+        FilteredState::Pending => filtered!("count(*), 0, 0", pending),
     };
     let mut reading = readers.begin().await?;
     let after = first_after(selection, cursor);
     let row = bound(sql, selection, after)
         .fetch_one(&mut *reading)
         .await?;
-    let many: i64 = Fields::of(&row).take()?;
+    let mut fields = Fields::of(&row);
+    let counts = (fields.take()?, fields.take()?, fields.take()?);
     let scan_end = scan_end(&mut reading, state, selection, after).await?;
-    Ok((many.unsigned_abs(), scan_end))
+    Ok(JobMatches::of(counts, scan_end))
 }
 
 /// See [`crate::journal::JournalJobs::job_trial`].

@@ -4,7 +4,7 @@ use super::error::SqliteFailure;
 use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
 use crate::journal::job_rows::unanswered;
-use crate::journal::jobs::{JobPage, MOST_SCANNED};
+use crate::journal::jobs::{JobMatches, JobPage, MOST_SCANNED};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -77,7 +77,7 @@ pub(super) async fn job_matches(
     readers: &SqlitePool,
     selection: &PendingOfLane,
     cursor: Option<Cursor>,
-) -> Result<(u64, Option<Cursor>), SqliteFailure> {
+) -> Result<JobMatches, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let after = cursor.unwrap_or(BEGINNING);
     let many: i64 = sqlx::query_scalar(concerned!("count(*)"))
@@ -91,7 +91,7 @@ pub(super) async fn job_matches(
         .fetch_one(&mut *reading)
         .await?;
     let scan_end = scan_end(&mut reading, selection, after).await?;
-    Ok((many.unsigned_abs(), scan_end))
+    Ok(JobMatches::of((many, 0, 0), scan_end))
 }
 
 /// The last row that may be read for a page; `None` if there are no more.

@@ -16,8 +16,8 @@ use crate::domain::job_result::JobResult;
 use crate::journal::job_results::{ListedUnchanged, ReasonCounts};
 use crate::journal::job_rows::job_columns;
 use crate::journal::jobs::{
-    FilteredState, JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, JournalJobs,
-    TakenJob,
+    FilteredState, JobAdded, JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial,
+    JournalJobs, TakenJob,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
@@ -132,7 +132,7 @@ impl JournalJobs for SqliteJournal {
         &self,
         selection: &JobSelection,
         cursor: Option<Cursor>,
-    ) -> Result<(u64, Option<Cursor>), JournalError> {
+    ) -> Result<JobMatches, JournalError> {
         let readers = &self.readers;
         let (state, selection) = match selection {
             JobSelection::OfLane(selection) => {

@@ -13,11 +13,14 @@ use super::listed::ListedRow;
 use super::problem::PageProblem;
 use super::texts::bulk::BulkTexts;
 use super::texts::frame::FrameTexts;
+use super::texts::job_reasons::JobReasonTexts;
+use super::texts::letters::LetterTexts;
 use super::texts::search::SearchTexts;
 use super::visit::Visit;
 use crate::api::reason::check_reason;
 use crate::domain::job::{DEFAULT_JOB_RATE, HIGHEST_JOB_RATE, JobKind};
 use crate::domain::job_filter::JobFilter;
+use crate::domain::job_result::JobResult;
 use crate::domain::lane_settings::CallRate;
 use crate::service::{BulkReply, BulkRequest, JobPreview, default_rate};
 use askama::Template;
@@ -35,6 +38,7 @@ const HAS_FILTER: &str = "has_filter";
 struct PlanPage {
     frame: PageFrame,
     b: &'static BulkTexts,
+    letters: &'static LetterTexts,
     search: &'static SearchTexts,
     filters: BulkFilters,
     is_replay: bool,
@@ -57,6 +61,10 @@ struct PlanPage {
 struct Plan {
     matched: u64,
     at_least: bool,
+    /// How many of them the job would change, as far as that is known.
+    changeable: u64,
+    /// Why it would not change the others: the result as which they count, the reason in words, and how many.
+    reasons: Vec<(&'static str, &'static str, u64)>,
     /// Of the sample, how many have been replayed before.
     repeated: usize,
     sample: Vec<ListedRow>,
@@ -213,6 +221,7 @@ async fn answer(
     let shown = PlanPage {
         frame: visit.frame(title),
         b: t,
+        letters: LetterTexts::of(visit.language),
         search: SearchTexts::of(visit.language),
         filters,
         is_replay,
@@ -242,15 +251,38 @@ async fn preview(
         actor: visit.actor()?,
         reason: String::new(),
     };
+    let preview = page.service.preview_bulk(request).await?;
+    let changeable = preview.changeable();
     let JobPreview {
         matched,
         at_least,
+        reasons,
         sample,
-    } = page.service.preview_bulk(request).await?;
-    let sample = ListedRow::all(&sample, &[], visit.language);
+    } = preview;
+    let (t, words) = (
+        BulkTexts::of(visit.language),
+        JobReasonTexts::of(visit.language),
+    );
+    let reasons = reasons.into_iter().map(|(reason, many)| {
+        let result = match reason.result() {
+            JobResult::Failed => t.counts_failed,
+            JobResult::Skipped | JobResult::Done => t.counts_skipped,
+        };
+        (result, words.words(reason), many)
+    });
+    let made_again = match kind {
+        JobKind::Replay => page.service.are_endpoints_made_again(&sample).await?,
+        JobKind::Cancel | JobKind::LaneRetry | JobKind::AfterOutage | JobKind::LaneRelease => {
+            Vec::new()
+        }
+    };
+    let mut sample = ListedRow::all(&sample, &[], visit.language);
+    ListedRow::mark_made_again(&mut sample, &made_again);
     Ok(Plan {
         matched,
         at_least,
+        changeable,
+        reasons: reasons.collect(),
         repeated: sample.iter().filter(|row| row.repeated.is_some()).count(),
         sample,
     })

@@ -103,6 +103,13 @@ pub(super) async fn show(
         page: list,
         grouped,
     } = found;
+    let made_again = page.service.are_endpoints_made_again(&list.items).await?;
+    let mut rows = ListedRow::all(
+        &list.items,
+        list.last_attempts.as_deref().unwrap_or_default(),
+        visit.language,
+    );
+    ListedRow::mark_made_again(&mut rows, &made_again);
     let may_plan = visit.may(Permission::Jobs) && page.service.has_journal();
     let shown = LettersPage {
         frame: visit.frame(t.title),
@@ -117,11 +124,7 @@ pub(super) async fn show(
         groups: groups::of(&grouped, &filters, visit.language),
         grouped: grouped.items.len(),
         has_more: grouped.next.is_some(),
-        rows: ListedRow::all(
-            &list.items,
-            list.last_attempts.as_deref().unwrap_or_default(),
-            visit.language,
-        ),
+        rows,
         next: (list.next.as_deref())
             .map(|next| filters.address("/ui/dead-letters", &[("cursor", next)])),
         has_cursor: cursor.is_some(),

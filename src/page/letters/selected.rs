@@ -34,8 +34,12 @@ struct SelectedPage {
     search: &'static SearchTexts,
     back: String,
     letters: Vec<SelectedLetter>,
-    /// How many can be replayed or discarded now.
+    /// How many can be replayed now.
     ready: usize,
+    /// How many can be discarded now.
+    dead: usize,
+    /// How many are dead and can never be replayed, because their endpoints were made again.
+    stuck: usize,
     repeated: usize,
     may_discard: bool,
     reason: String,
@@ -47,8 +51,10 @@ struct SelectedLetter {
     /// The notification; `None` if there is none any more.
     row: Option<ListedRow>,
     value: String,
-    /// Whether it can be replayed or discarded.
+    /// Whether it can be replayed.
     is_ready: bool,
+    /// Whether it can be discarded.
+    is_dead: bool,
     /// What became of it: whether it was done, and the words. `None` if nothing was tried.
     result: Option<(bool, String)>,
 }
@@ -156,10 +162,17 @@ async fn answer(
     for (at, key) in keys_of(form).iter().enumerate() {
         check_topic(visit, key)?;
         let found = page.service.find(key).await?;
-        let row = (found.as_ref())
+        let mut row = (found.as_ref())
             .map(|found| ListedRow::of(found, found.attempts.last(), visit.language));
+        let is_dead = (found.as_ref()).is_some_and(|found| Change::Replay.is_allowed(found));
+        let mut is_ready = is_dead;
+        if let (Some(found), Some(row)) = (&found, &mut row) {
+            row.is_endpoint_made_again = page.service.is_endpoint_made_again(found).await?;
+            is_ready &= !row.is_endpoint_made_again;
+        }
         letters.push(SelectedLetter {
-            is_ready: found.is_some_and(|found| Change::Replay.is_allowed(&found)),
+            is_ready,
+            is_dead,
             value: crate::page::listed::value_of(key),
             row,
             result: results.get(at).cloned(),
@@ -179,6 +192,10 @@ async fn answer(
         search: SearchTexts::of(visit.language),
         back: back_of(form),
         ready: letters.iter().filter(|letter| letter.is_ready).count(),
+        dead: letters.iter().filter(|letter| letter.is_dead).count(),
+        stuck: (letters.iter())
+            .filter(|letter| letter.is_dead && !letter.is_ready)
+            .count(),
         repeated: letters.iter().filter(repeated).count(),
         may_discard: visit.may(Permission::Operate),
         reason: form.text("reason"),

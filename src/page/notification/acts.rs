@@ -57,16 +57,19 @@ const CHANGES: [Change; 6] = [
     Change::Discard,
 ];
 
-/// The forms that the state of the notification and the role of the visitor allow.
+/// The forms that the state of the notification, its endpoint and the role of the visitor allow.
 pub fn forms(
     visit: &Visit,
     snapshot: &Snapshot,
     t: &'static NotificationTexts,
+    is_endpoint_made_again: bool,
     failed: Option<&FailedAct>,
 ) -> Vec<ActForm> {
     let is_shown = |change: &&Change| {
         let was_tried = failed.is_some_and(|failed| failed.name == change.as_str());
-        may(visit, **change) && (change.is_allowed(snapshot) || was_tried)
+        let is_possible =
+            change.is_allowed(snapshot) && !(is_endpoint_made_again && change.needs_payload());
+        may(visit, **change) && (is_possible || was_tried)
     };
     let forms = CHANGES.iter().filter(is_shown).map(|change| {
         let (title, help) = t.change(*change);

@@ -19,6 +19,7 @@ use super::texts::states::StateTexts;
 use super::texts::steps::StepTexts;
 use super::times::TimeTag;
 use super::visit::Visit;
+use crate::domain::change::Change;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::role::Permission;
@@ -90,6 +91,8 @@ struct NotificationDocument<'a> {
     payload: Option<ShownPayload>,
     payload_problem: String,
     acts: Vec<ActForm>,
+    /// Whether it could be sent again, if its endpoint had not been removed and made again.
+    is_endpoint_made_again: bool,
 }
 
 /// What is shown of a payload that is masked.
@@ -141,6 +144,9 @@ async fn answer(
     let transitions = page.service.transitions(key).await?;
     let waiting = page.service.waiting_for(&snapshot).await;
     let outline = page.service.payload_outline(&snapshot).await?;
+    let could_send_again = [Change::Replay, Change::Resend].map(|change| change.is_allowed(&snapshot));
+    let is_endpoint_made_again = could_send_again.contains(&true)
+        && page.service.is_endpoint_made_again(&snapshot).await?;
     let (t, states) = (
         NotificationTexts::of(visit.language),
         StateTexts::of(visit.language),
@@ -197,7 +203,14 @@ async fn answer(
             .payload
             .map(|payload| ShownPayload::of(&snapshot, payload)),
         payload_problem: beside.payload_problem,
-        acts: acts::forms(visit, &snapshot, t, beside.failed.as_ref()),
+        acts: acts::forms(
+            visit,
+            &snapshot,
+            t,
+            is_endpoint_made_again,
+            beside.failed.as_ref(),
+        ),
+        is_endpoint_made_again,
     };
     document(status, &shown)
 }

@@ -19,6 +19,10 @@ super::texts!(BulkTexts {
     sample: "Those that come first", "最先处理的通知";
     sample_repeated: "of these have died again after a replay. Look at them first.", "条在重放后再次失败，请先检查。";
     died_again: "died again after a replay", "重放后再次失败";
+    not_changed: "Of these, not replayed", "其中不会重放";
+    counts_failed: "counts as failed", "计为处理失败";
+    counts_skipped: "is skipped", "将跳过";
+    none_changeable: "None of them can be replayed, so there is no job to start. Register again for the present endpoint what is still wanted, and discard the rest.", "全部无法重放，不能启动任务。仍需投递的请为现有端点重新登记，其余请作废。";
     skips: "What would be skipped", "将跳过的通知";
     skips_replay: "What somebody replays or discards before its turn comes. What dies later does not join. What cannot be replayed, because its endpoint was made again or its body is not kept any more, counts as failed.", "轮到之前已被重放或作废的死信。之后新产生的死信不在范围内。端点已删除重建或正文已过期的，计为处理失败。";
     skips_cancel: "What has ended before its turn comes. What is registered later does not join. An attempt in flight is completed first, and if it is acknowledged, the notification counts as delivered.", "轮到之前已结束的通知。之后新登记的通知不在范围内。正在进行的投递会先完成，如商户已确认则算作已送达。";

@@ -23,6 +23,7 @@ super::texts!(LetterTexts {
     select: "Select", "选择";
     died: "Died", "成为死信时间";
     series: "died again after a replay, series", "重放后再次失败，投递轮次";
+    cannot_replay: "cannot be replayed: its endpoint was made again", "无法重放：所属端点已删除并重新创建";
     none_made: "none was made", "未投递";
     plan_all: "Plan a replay of all that match", "预览：重放全部符合条件的死信";
     plan_selected: "Go on with the selected ones", "继续处理所选死信";
@@ -32,6 +33,7 @@ super::texts!(LetterTexts {
     selected_says: "can be replayed now, of so many selected:", "条可以重放，所选总数：";
     selected_repeated: "of them have died again after a replay. Look at those first.", "条在重放后再次失败，请先检查。";
     would_skip: "Not dead any more: it would be skipped", "已不是死信，将跳过";
+    some_cannot: "cannot be replayed: their endpoint was removed and made again, and may belong to somebody else. Register them again for the present endpoint, or discard them.", "条无法重放：所属端点已删除并重新创建，可能已归他人所有。请为现有端点重新登记，或作废这些死信。";
     gone: "There is none any more: it would be skipped", "该通知已不存在，将跳过";
     result: "Result", "结果";
     replay: "Replay the selected ones", "重放所选死信";

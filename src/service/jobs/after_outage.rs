@@ -118,7 +118,9 @@ impl Service {
         let Some(selection) = lane_retry::selection(&job) else {
             return Ok(());
         };
-        let Counted { matched, at_least } = count(journal, &selection).await?;
+        let Counted {
+            matched, at_least, ..
+        } = count(journal, &selection).await?;
         job.counts.matched = matched;
         if matched == 0 && !at_least {
             return Ok(());

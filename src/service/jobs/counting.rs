@@ -2,7 +2,8 @@
 //! notifications of other lanes, so the counting has an end.
 
 use crate::domain::job::JobSelection;
-use crate::journal::{Cursor, Journal, JournalError};
+use crate::domain::job_result::JobReason;
+use crate::journal::{Cursor, JobMatches, Journal, JournalError, ReasonCounts};
 use crate::service::ServiceError;
 use crate::service::timeouts::with_long_timeout;
 use std::future::Future;
@@ -14,11 +15,13 @@ const COUNT_FOR: Duration = Duration::from_secs(4);
 const MOST_PARTS: usize = 40;
 
 /// How many notifications match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) matched: u64,
     /// Whether not all were looked at, so that it may be more.
     pub(super) at_least: bool,
+    /// How many of them the job would not change, as far as that can be said before their turn, by reason.
+    pub(super) reasons: ReasonCounts,
 }
 
 pub(super) async fn count(
@@ -33,28 +36,33 @@ async fn count_parts<Part>(
     mut part: impl FnMut(Option<Cursor>) -> Part,
 ) -> Result<Counted, JournalError>
 where
-    Part: Future<Output = Result<(u64, Option<Cursor>), JournalError>>,
+    Part: Future<Output = Result<JobMatches, JournalError>>,
 {
     let started = Instant::now();
-    let (mut matched, mut cursor) = (0, None);
+    let mut counted = Counted {
+        matched: 0,
+        at_least: true,
+        reasons: ReasonCounts::new(),
+    };
+    let mut cursor = None;
     for _ in 0..MOST_PARTS {
-        let (many, next) = part(cursor).await?;
-        matched += many;
-        if next.is_none() {
-            return Ok(Counted {
-                matched,
-                at_least: false,
-            });
+        let matches = part(cursor).await?;
+        counted.matched += matches.many;
+        for (reason, many) in [
+            (JobReason::EndpointMadeAgain, matches.endpoint_made_again),
+            (JobReason::Superseded, matches.superseded),
+        ] {
+            if many > 0 {
+                *counted.reasons.entry(reason).or_default() += many;
+            }
         }
-        cursor = next;
-        if started.elapsed() > COUNT_FOR {
+        cursor = matches.next;
+        counted.at_least = cursor.is_some();
+        if cursor.is_none() || started.elapsed() > COUNT_FOR {
             break;
         }
     }
-    Ok(Counted {
-        matched,
-        at_least: true,
-    })
+    Ok(counted)
 }
 
 #[cfg(test)]
@@ -68,10 +76,18 @@ mod tests {
             let count = |cursor: Option<Cursor>| {
                 let row = cursor.map_or(0, |cursor| cursor.row) + 1;
                 let next = (row < parts).then_some(Cursor { at_ms: 0, row });
-                ready(Ok((7, next)))
+                ready(Ok(JobMatches {
+                    many: 7,
+                    endpoint_made_again: 2,
+                    superseded: 0,
+                    next,
+                }))
             };
             let counted = count_parts(count).await.expect("counted");
             assert_eq!((counted.matched, counted.at_least), expected, "{parts}");
+            let made_again = counted.matched / 7 * 2;
+            let reasons = ReasonCounts::from([(JobReason::EndpointMadeAgain, made_again)]);
+            assert_eq!(counted.reasons, reasons, "{parts}");
         };
         check(1, (7, false)).await;
         check(3, (21, false)).await;

@@ -28,7 +28,7 @@ use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Actor, JobAdded, JobOrdered, Journal};
+use crate::journal::{Actor, JobAdded, JobOrdered, Journal, ReasonCounts};
 pub use bulk::{BulkReply, BulkRequest};
 use counting::{Counted, count};
 pub use notifications::{JobNotification, JobNotifications};
@@ -61,6 +61,8 @@ pub struct JobPreview {
     pub matched: u64,
     /// Whether it may be more: the journal has so much that is pending that not all was looked at.
     pub at_least: bool,
+    /// How many of them the job would not change, as far as that can be said before their turn, by reason.
+    pub reasons: ReasonCounts,
     /// Some of them: those that would come first. Dead letters have their last attempts, others have none.
     pub sample: Vec<Snapshot>,
 }
@@ -74,6 +76,14 @@ pub struct JobListRequest {
     pub limit: usize,
     /// The job after which the page begins.
     pub cursor: Option<JobId>,
+}
+
+impl JobPreview {
+    /// How many of them the job would change, as far as that can be said before their turn.
+    #[must_use]
+    pub fn changeable(&self) -> u64 {
+        self.matched.saturating_sub(self.reasons.values().sum())
+    }
 }
 
 impl Service {
@@ -113,7 +123,11 @@ impl Service {
         journal: &dyn Journal,
         selection: &JobSelection,
     ) -> Result<JobPreview, ServiceError> {
-        let Counted { matched, at_least } = count(journal, selection).await?;
+        let Counted {
+            matched,
+            at_least,
+            reasons,
+        } = count(journal, selection).await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
@@ -132,6 +146,7 @@ impl Service {
         Ok(JobPreview {
             matched,
             at_least,
+            reasons,
             sample,
         })
     }

@@ -644,4 +644,8 @@ async fn a_job_that_has_not_done_everything_is_a_failure() {
     )
     .await;
     check(job("paused", Value::Null), 1, "the job is paused").await;
+    let mut some_failed = job("done", Value::Null);
+    some_failed["failed"] = json!(3);
+    let why = "some notifications could not be changed; the command printed above lists them";
+    check(some_failed, 1, why).await;
 }

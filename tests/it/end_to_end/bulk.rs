@@ -292,6 +292,12 @@ async fn what_a_job_has_not_changed_is_listed_with_the_reason(stores: Stores) {
     assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
     put().await;
     merchant.now_does(Reaction::success());
+    // The plan says before what the job says afterwards.
+    let reason = json!([{ "result": "failed", "reason": "endpoint_made_again", "count": 1 }]);
+    let asked = json!({ "filter": {}, "dry_run": true });
+    let (status, plan) = server.call(Method::POST, REPLAY, Some(asked)).await;
+    assert_eq!((status, &plan["matched"]), (200, &json!(4)), "{plan}");
+    assert_eq!(plan["reasons"], reason, "{plan}");
     let job = start(&server, REPLAY, json!({}), 500.0).await;
     let done = until_ended(&server, &job).await;
     assert_eq!(counts(&done), [4, 3, 0, 1], "{done}");
@@ -324,7 +330,6 @@ async fn what_a_job_has_not_changed_is_listed_with_the_reason(stores: Stores) {
         item["notification"]["last_attempt"]["outcome"],
         "wrong_answer"
     );
-    let reason = json!([{ "result": "failed", "reason": "endpoint_made_again", "count": 1 }]);
     assert_eq!(failed["reasons"], reason);
     assert_eq!(
         (&failed["unlisted"], &failed["replayed"]),

@@ -19,7 +19,8 @@ use ringback::domain::receiver_requests::FollowedRequests;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::webhook_id::WebhookId;
 use ringback::journal::{
-    Actor, ChangeResult, Changing, Journal, Recorded, Recording, RegisterResult, Registering,
+    Actor, ChangeResult, Changing, JobMatches, Journal, Recorded, Recording, RegisterResult,
+    Registering,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -135,6 +136,14 @@ pub async fn record(journal: &dyn Journal, recording: Recording) -> Recorded {
     let mut replies = journal.record(&[recording]).await.expect("kept");
     assert_eq!(replies.len(), 1);
     replies.remove(0)
+}
+
+/// The number of what a job concerns, all of which it would change.
+pub fn all_of(many: u64) -> JobMatches {
+    JobMatches {
+        many,
+        ..JobMatches::default()
+    }
 }
 
 /// Applies a recording that must be applied.

@@ -11,6 +11,7 @@ on_journaled_stores!(
     dead_letters_are_filtered_and_in_groups,
     selected_ones_are_replayed_one_by_one_and_discarded_by_operators,
     all_that_match_are_planned_and_replayed_as_a_job,
+    what_can_never_be_replayed_is_not_offered,
     what_is_pending_is_planned_and_cancelled_as_a_job,
 );
 on_stores!(@ redis_alone RedisOnly without_a_journal_dead_letters_are_listed_and_replayed);
@@ -280,6 +281,62 @@ async fn all_that_match_are_planned_and_replayed_as_a_job(stores: Stores) {
     assert_eq!(pause[0]["reason"], "the shop asks for it", "{log}");
     browser.get("/ui/jobs/0a").await.is(404);
     browser.get("/ui/jobs/A").await.is(404);
+    server.stop().await;
+}
+
+async fn what_can_never_be_replayed_is_not_offered(stores: Stores) {
+    const SHOP: &str = "/v1/endpoints/shop-1";
+    const CANNOT: &str = "cannot be replayed: its endpoint was made again";
+    let server = Server::start(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let endpoint = json!({ "url": merchant.url("/n"), "ladder": { "intervals": [] } });
+    let put = async || {
+        let made = server.call(Method::PUT, SHOP, Some(endpoint.clone())).await;
+        assert_eq!(made.0, 201, "{}", made.1);
+    };
+    put().await;
+    let named = json!({ "topic": "t", "id": "named", "endpoint": "shop-1", "body": "a=1" });
+    server.register(named).await;
+    merchant.call().await;
+    server.until_state("named", "dead").await;
+    let mut browser = Browser::of(&server);
+    let one = browser.get("/ui/notifications/t/named").await.is(200).text;
+    assert!(one.contains("named/replay\""), "{one}");
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    put().await;
+    let_die(&server, &mut merchant, &["fine"]).await;
+
+    let one = browser.get("/ui/notifications/t/named").await.is(200).text;
+    assert!(one.contains("It can never be sent again"), "{one}");
+    assert!(!one.contains("named/replay\""), "{one}");
+    assert!(one.contains("named/discard\""), "{one}");
+    let list = browser.get("/ui/dead-letters").await.is(200).text;
+    assert_eq!(list.matches(CANNOT).count(), 1, "{list}");
+
+    let plan = browser.get("/ui/dead-letters/plan").await.is(200).text;
+    let start = "action=\"/ui/dead-letters/replay\"";
+    for shown in ["<dd><b>2</b></dd>", "<b>1</b> · counts as failed", start, CANNOT] {
+        assert!(plan.contains(shown), "{shown}: {plan}");
+    }
+    let of_one = "/ui/dead-letters/plan?id_contains=named";
+    let plan = browser.get(of_one).await.is(200).text;
+    assert!(plan.contains("None of them can be replayed"), "{plan}");
+    assert!(!plan.contains(start), "{plan}");
+
+    let picks = [("pick-0", "t/named"), ("pick-1", "t/fine")];
+    let selected = "/ui/dead-letters/selected";
+    let page = browser.submit("/ui/dead-letters", selected, &picks).await;
+    let page = page.is(200).text;
+    for shown in ["<b>1</b> can be replayed now, of so many selected: 2", CANNOT] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    // It can be discarded, and only the other one is in the form that replays.
+    assert_eq!(page.matches("value=\"t/named\"").count(), 1, "{page}");
+    assert_eq!(page.matches("value=\"t/fine\"").count(), 2, "{page}");
+    let page = browser.submit("/ui/dead-letters", selected, &picks[..1]).await;
+    let page = page.is(200).text;
+    assert!(!page.contains("selected/replay"), "{page}");
+    assert!(page.contains("selected/discard"), "{page}");
     server.stop().await;
 }
 
