@@ -13,6 +13,7 @@ mod keys;
 mod limits;
 mod listening;
 mod schedule;
+mod traces;
 
 pub use destination::ReachTarget;
 
@@ -56,6 +57,8 @@ pub async fn examine(review: &SettingsReview) -> Vec<Finding> {
     findings.extend(limits::examine(config));
     close(opened).await;
     findings.extend(alerts::examine(review).await);
+    let traces = within("traces", traces::examine(config)).await;
+    findings.extend(traces.unwrap_or_else(|finding| vec![finding]));
     findings
 }
 

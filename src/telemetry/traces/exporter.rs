@@ -7,15 +7,15 @@
 //!
 //! The log has a line when the export begins to fail, and one when it works again.
 
+use super::collector::Collector;
 use super::otlp::{refused_spans, request_body, resource};
 use super::queue::EndedSpan;
 use super::tracer::Tracer;
 use crate::config::TraceConfig;
 use crate::telemetry::span_counters::{SpanCounters, SpanLoss};
-use crate::tls_roots;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Response, StatusCode};
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -26,8 +26,6 @@ use tokio_util::sync::CancellationToken;
 const BATCH_SPANS: usize = 512;
 /// How long a span waits at most for others that are sent with it.
 const GATHER: Duration = Duration::from_secs(1);
-/// The time limit of one request, as OpenTelemetry has it.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Maximum time to read an answer of which the status has come. While it is read, no other request is made.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// The waits before a request is made again.
@@ -62,9 +60,7 @@ enum SendOutcome {
 }
 
 struct SpanSender {
-    client: Client,
-    url: Url,
-    headers: HeaderMap,
+    collector: Collector,
     resource: Resource,
     counters: SpanCounters,
     stop: CancellationToken,
@@ -82,32 +78,13 @@ impl TraceExporter {
         instance: &str,
         counters: SpanCounters,
     ) -> anyhow::Result<(Tracer, Option<Self>)> {
-        let Some(endpoint) = &config.endpoint else {
+        let (Some(endpoint), Some(collector)) = (&config.endpoint, Collector::of(config)?) else {
             return Ok((Tracer::default(), None));
         };
-        let mut headers = HeaderMap::new();
-        let protobuf = HeaderValue::from_static("application/x-protobuf");
-        headers.insert(CONTENT_TYPE, protobuf);
-        let own = config.headers.as_ref();
-        for (name, value) in own.map_or(&[][..], |headers| headers.expose()) {
-            let mut value = HeaderValue::from_str(value)?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_bytes(name.as_bytes())?, value);
-        }
-        let client = tls_roots::build(|| {
-            Client::builder()
-                .timeout(REQUEST_TIME)
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .user_agent(concat!("Ringback/", env!("CARGO_PKG_VERSION")))
-                .no_proxy()
-        })?;
         let (tracer, queue) = Tracer::new(config.sample_ratio, counters.clone());
         let stop = CancellationToken::new();
         let sender = SpanSender {
-            client,
-            url: endpoint.traces_url().clone(),
-            headers,
+            collector,
             resource: resource(instance),
             counters,
             stop: stop.clone(),
@@ -200,11 +177,9 @@ impl SpanSender {
     }
 
     async fn send(&self, body: bytes::Bytes) -> SendOutcome {
-        let request = self.client.post(self.url.clone());
-        let request = request.headers(self.headers.clone()).body(body);
-        let answer = match request.send().await {
+        let answer = match self.collector.post(body).await {
             Ok(answer) => answer,
-            Err(error) => return SendOutcome::Later(None, innermost(&error)),
+            Err(why) => return SendOutcome::Later(None, why),
         };
         let status = answer.status();
         match status {
@@ -246,7 +221,7 @@ impl SpanSender {
     fn failing(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(
-                collector = %self.url,
+                collector = %self.collector.url(),
                 reason,
                 "traces, or some of them, cannot be sent to the collector; a request is made four times at most, then its spans \
                  are dropped; deliveries go on"
@@ -308,16 +283,4 @@ async fn start_of(mut answer: Response) -> Vec<u8> {
         }
     }
     read
-}
-
-/// The text of the innermost error, because the outer ones only repeat the URL.
-fn innermost(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "it did not answer in time".to_string();
-    }
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

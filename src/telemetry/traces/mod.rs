@@ -12,6 +12,7 @@
 //! The times of spans are those of this machine's clock, since they are compared with the spans of other programs. A duration
 //! is measured with monotonic time.
 
+pub mod collector;
 pub mod exporter;
 mod otlp;
 mod queue;

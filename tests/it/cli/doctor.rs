@@ -2,6 +2,7 @@
 
 mod destinations;
 mod stores;
+mod traces;
 
 use super::program::{Finished, Running, run};
 use serde_json::Value;
