@@ -56,6 +56,8 @@ struct NotificationDocument<'a> {
     topic: &'a str,
     id: &'a str,
     webhook_id: String,
+    /// The trace to which the registration and all attempts belong.
+    trace_id: Option<String>,
     state: &'static str,
     state_in_words: &'static str,
     says: &'static str,
@@ -144,9 +146,10 @@ async fn answer(
     let transitions = page.service.transitions(key).await?;
     let waiting = page.service.waiting_for(&snapshot).await;
     let outline = page.service.payload_outline(&snapshot).await?;
-    let could_send_again = [Change::Replay, Change::Resend].map(|change| change.is_allowed(&snapshot));
-    let is_endpoint_made_again = could_send_again.contains(&true)
-        && page.service.is_endpoint_made_again(&snapshot).await?;
+    let could_send_again =
+        [Change::Replay, Change::Resend].map(|change| change.is_allowed(&snapshot));
+    let is_endpoint_made_again =
+        could_send_again.contains(&true) && page.service.is_endpoint_made_again(&snapshot).await?;
     let (t, states) = (
         NotificationTexts::of(visit.language),
         StateTexts::of(visit.language),
@@ -165,6 +168,7 @@ async fn answer(
         topic: key.topic(),
         id: key.id(),
         webhook_id: snapshot.webhook_id.to_string(),
+        trace_id: trace_of(outline.as_ref()),
         state,
         state_in_words: states.state(state),
         says: t.says(state),
@@ -238,6 +242,11 @@ fn order_of(snapshot: &Snapshot) -> Option<String> {
 fn ack_of(outline: Option<&Payload>) -> String {
     let ack = outline.and_then(|outline| outline.ack.as_ref());
     ack.map_or(String::new(), |ack| ack.to_text().into_owned())
+}
+
+fn trace_of(outline: Option<&Payload>) -> Option<String> {
+    let content = outline.and_then(|outline| outline.content.as_ref())?;
+    Some(content.headers.trace()?.trace_id().to_string())
 }
 
 fn outlined(payload: &Payload) -> PayloadOutline<'_> {

@@ -13,6 +13,7 @@ super::texts!(NotificationTexts {
     cause: "Cause", "原因";
     series: "Series", "投递轮次";
     webhook_id: "Webhook id", "Webhook ID";
+    trace_id: "Trace id", "Trace ID";
     url: "URL", "回调地址";
     lane: "Destination", "目标（lane）";
     priority: "Priority", "优先级";

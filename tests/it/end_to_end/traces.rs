@@ -1,6 +1,7 @@
 //! The trace context of a registration, handed on to the receiver, by servers that export no traces.
 
 use super::on_stores;
+use crate::page::Browser;
 use crate::support::merchant::{Call, Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration, with_ladder};
@@ -91,6 +92,9 @@ async fn the_same_registration_may_come_with_another_trace(stores: Stores) {
         assert_eq!(status, 200, "{view}");
     }
     assert_eq!(server.get("a").await["trace_id"], PARENT[3..35]);
+    let shown = Browser::of(&server).get("/ui/notifications/t/a").await;
+    let to_copy = format!("data-copy=\"{}\"", &PARENT[3..35]);
+    assert!(shown.text.contains(&to_copy), "{}", shown.text);
     server.clock().advance(3_600_000);
     check(&merchant.call().await, Some(PARENT), None);
     // With other content it is another one, and the trace is no field that differs.
