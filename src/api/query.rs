@@ -154,17 +154,18 @@ pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
     let [topic, id, id_prefix, webhook_id, url_contains, rest @ ..] = read(uri, &LIST, &mut errors);
     let [state, lane, from, to, limit, cursor] = rest;
     let state = parsed("state", state, &mut errors, parse_state);
-    let (state, in_flight) = state.map_or((None, None), |(state, flight)| (Some(state), flight));
+    let state = state.unwrap_or_default();
     let request = ListRequest {
         filter: Filter {
-            state,
+            state: state.stored,
             id: parsed("id", id, &mut errors, parse_id),
             id_prefix: parsed("id_prefix", id_prefix, &mut errors, parse_id_prefix),
             webhook_id: parsed("webhook_id", webhook_id, &mut errors, parse_webhook_id),
             url: parsed("url_contains", url_contains, &mut errors, parse_url_part),
             ..filter(topic, lane, from, to, &mut errors)
         },
-        in_flight,
+        in_flight: state.in_flight,
+        is_due: state.is_due,
         ..page(limit, cursor, &mut errors)
     };
     if errors.is_empty() {
@@ -353,13 +354,34 @@ fn parsed<Value>(
         .ok()
 }
 
-/// Reads a state. `in_flight` is not a stored state: it means scheduled, with an attempt in flight.
-fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
-    match State::from_name(name) {
-        Some(State::Scheduled) => Ok((State::Scheduled, Some(false))),
-        Some(state @ (State::Delivered | State::Dead | State::Cancelled)) => Ok((state, None)),
-        None if name == "in_flight" => Ok((State::Scheduled, Some(true))),
-        None => Err("a state is scheduled, in_flight, delivered, dead or cancelled".to_string()),
+/// The state that a list is restricted to. The default restricts nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct ListedState {
+    /// What the journal keeps of it.
+    stored: Option<State>,
+    in_flight: Option<bool>,
+    is_due: bool,
+}
+
+/// Reads a state. Two are not stored: `in_flight` means scheduled, with an attempt in flight, and `due` means scheduled, with
+/// an attempt that is due now.
+fn parse_state(name: &str) -> Result<ListedState, String> {
+    let scheduled = |is_in_flight, is_due| ListedState {
+        stored: Some(State::Scheduled),
+        in_flight: Some(is_in_flight),
+        is_due,
+    };
+    match (name, State::from_name(name)) {
+        ("due", _) => Ok(scheduled(false, true)),
+        ("in_flight", _) => Ok(scheduled(true, false)),
+        (_, Some(State::Scheduled)) => Ok(scheduled(false, false)),
+        (_, Some(state @ (State::Delivered | State::Dead | State::Cancelled))) => Ok(ListedState {
+            stored: Some(state),
+            ..ListedState::default()
+        }),
+        (_, None) => {
+            Err("a state is scheduled, due, in_flight, delivered, dead or cancelled".to_string())
+        }
     }
 }
 

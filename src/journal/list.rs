@@ -27,10 +27,9 @@ pub struct Filter {
     /// Only dead letters with this cause.
     pub cause: Option<Cause>,
     /// Only notifications that were registered at or after this instant, in milliseconds since 1970. With
-    /// [`Order::Ended`], the end of the notification is compared instead.
+    /// [`Order::Ended`], the end of the notification is compared instead, and with [`Order::Due`] when it is due.
     pub from_ms: Option<i64>,
-    /// Only notifications that were registered before this instant. With [`Order::Ended`], the end of the
-    /// notification is compared instead.
+    /// Only notifications that were registered before this instant. With another order, as for `from_ms`.
     pub to_ms: Option<i64>,
 }
 
@@ -90,7 +89,12 @@ impl Filter {
                 .iter()
                 .any(|lane| lane == snapshot.lane.as_str()),
         };
-        (order == Order::Registered || has_ended)
+        let is_listed = match order {
+            Order::Registered => true,
+            Order::Ended => has_ended,
+            Order::Due => !has_ended,
+        };
+        is_listed
             && topic.as_deref().is_none_or(|topic| topic == key.topic())
             && id.as_deref().is_none_or(|id| id == key.id())
             && id_prefix
@@ -118,15 +122,17 @@ pub enum Order {
     Registered,
     /// When the notification ended.
     Ended,
+    /// When the next attempt is due. Only pending notifications are in such a list.
+    Due,
 }
 
 impl Order {
-    /// The instant by which a notification is sorted, in milliseconds since 1970. One that has not ended is the oldest of
-    /// those that are sorted by their ends.
+    /// The instant by which a notification is sorted, in milliseconds since 1970. One that has none is the oldest.
     pub(super) fn at_ms(self, snapshot: &Snapshot) -> i64 {
         match self {
             Self::Registered => snapshot.registered_ms,
             Self::Ended => snapshot.ended_ms.unwrap_or(i64::MIN),
+            Self::Due => snapshot.next_due_ms().unwrap_or(i64::MIN),
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::domain::state::State;
 /// Maximum number of rows that are read for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
-/// The index that a list reads. `Ended`, `EndedOfState`, `DeadOfLane` and `DeadOfCause` are sorted by the end of the notification, the
-/// others by the instant of registration.
+/// The index that a list reads. `Ended`, `EndedOfState`, `DeadOfLane` and `DeadOfCause` are sorted by the end of the notification,
+/// `Due` by when the next attempt is due, the others by the instant of registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListIndex {
     Everything,
@@ -22,6 +22,8 @@ pub(super) enum ListIndex {
     DeadOfLane,
     /// Dead letters with one cause.
     DeadOfCause,
+    /// Pending ones.
+    Due,
 }
 
 /// A filter, and the index that suits it best.
@@ -74,7 +76,13 @@ impl<'filter> ListPlan<'filter> {
             (None | Some(Dead), Some(_)) => Some(Dead),
             (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
         };
+        let state = match order {
+            Order::Due => state.or(Some(Scheduled)),
+            Order::Registered | Order::Ended => state,
+        };
         let index = match (order, state) {
+            (Order::Due, Some(Scheduled) | None) => ListIndex::Due,
+            (Order::Due, Some(Delivered | Dead | Cancelled)) => return None,
             (Order::Ended, Some(Scheduled)) => return None,
             (Order::Ended, Some(Dead)) if filter.lane.is_some() => ListIndex::DeadOfLane,
             (Order::Ended, Some(Dead)) if filter.cause.is_some() => ListIndex::DeadOfCause,

@@ -209,10 +209,14 @@ fn tiles(reading: &OverviewReading, t: &'static OverviewTexts) -> Vec<CountTile>
         count,
         href,
     };
-    const PENDING: &str = "/ui/search?state=scheduled";
     vec![
-        tile("scheduled", t.pending, counts.pending, PENDING),
-        tile("due", t.due, due, PENDING),
+        tile(
+            "scheduled",
+            t.pending,
+            counts.pending,
+            "/ui/search?state=scheduled",
+        ),
+        tile("due", t.due, due, "/ui/search?state=due"),
         tile(
             "in_flight",
             t.in_flight,

@@ -25,6 +25,9 @@ pub struct ListRequest {
     pub filter: Filter,
     /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt in flight.
     pub in_flight: Option<bool>,
+    /// Only pending ones whose next attempt is due now, the one that became due last first. The instants of the filter are
+    /// compared with when they are due.
+    pub is_due: bool,
     /// Maximum number of items on the page.
     pub limit: usize,
     /// The `next` of the page before; `None` for the first page.
@@ -59,7 +62,7 @@ pub struct ListPage {
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
     /// If the page is short although there are more: the instant down to which notifications were looked at, in milliseconds
-    /// since 1970. It is that of the registration, or of the end in a list of dead letters.
+    /// since 1970. It is that of the registration, of the end in a list of dead letters, or when what is due became due.
     pub searched_until_ms: Option<i64>,
     /// How many there are in all, if that is counted anyway: of dead letters without a filter.
     pub total: Option<u64>,
@@ -115,7 +118,17 @@ impl Service {
     /// journal fails, or if the schedule fails and the request filters by `in_flight`.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         self.journal().ok_or(CANNOT_LIST)?;
-        self.list_journal(request, Order::Registered).await
+        if !request.is_due {
+            return self.list_journal(request, Order::Registered).await;
+        }
+        let mut request = request.clone();
+        let end_ms = self.clock.now_ms().saturating_add(1);
+        let to_ms = request
+            .filter
+            .to_ms
+            .map_or(end_ms, |to_ms| to_ms.min(end_ms));
+        request.filter.to_ms = Some(to_ms);
+        self.list_journal(&request, Order::Due).await
     }
 
     /// Dead letters, last parked first.

@@ -229,6 +229,7 @@ macro_rules! contract {
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,
+            listing::what_is_due_is_sorted_by_when_it_became_due,
             listing::pages_follow_on_each_other_whatever_is_registered_meanwhile,
             listing::an_impossible_filter_gives_an_empty_list,
             searching::an_id_is_found_in_every_topic,

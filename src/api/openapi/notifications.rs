@@ -33,7 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
                 NOTIFICATIONS,
                 "Lists notifications, newest first",
                 "An empty parameter means the same as one that is left out. A key that is bound to several topics has to name \
-                 one of them. Answered 503 while the schedule is out of reach, if it asks for `in_flight` or `scheduled`.",
+                 one of them. Answered 503 while the schedule is out of reach, if it asks for `in_flight`, `scheduled` or `due`.",
             )
             .query(list_parameters())
             .answer::<ListView<'_>>(200, "A page.", &[], Some(examples::list()))

@@ -27,13 +27,19 @@ pub fn list_parameters() -> Vec<Parameter> {
     let part = text()
         .max_length(Some(LONGEST_URL_PART))
         .pattern(Some("^[!-~]*$"));
+    let mut states = state_names();
+    states.insert(1, "due");
     let described = [
         topic(),
         (id(), "The id."),
         (id(), "What the id begins with."),
         (webhook_id, "The `Webhook-Id` of its calls."),
         (part, "A part of the URL."),
-        (names(&state_names()), "The state."),
+        (
+            names(&states),
+            "The state. With `due`, the list has what is `scheduled` and due now, the one that became due last first, and `from` \
+             and `to` are compared with when it became due.",
+        ),
         lane(),
         from("registered"),
         to("registered"),

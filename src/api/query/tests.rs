@@ -86,12 +86,13 @@ fn lists_are_filtered_by_what_the_query_says() {
 
 #[test]
 fn states_are_told_apart_by_attempts_in_flight() {
-    for (name, state, in_flight) in [
-        ("scheduled", State::Scheduled, Some(false)),
-        ("in_flight", State::Scheduled, Some(true)),
-        ("delivered", State::Delivered, None),
-        ("dead", State::Dead, None),
-        ("cancelled", State::Cancelled, None),
+    for (name, state, in_flight, is_due) in [
+        ("scheduled", State::Scheduled, Some(false), false),
+        ("due", State::Scheduled, Some(false), true),
+        ("in_flight", State::Scheduled, Some(true), false),
+        ("delivered", State::Delivered, None, false),
+        ("dead", State::Dead, None, false),
+        ("cancelled", State::Cancelled, None, false),
     ] {
         let filter = Filter {
             state: Some(state),
@@ -101,6 +102,7 @@ fn states_are_told_apart_by_attempts_in_flight() {
             &format!("state={name}"),
             ListRequest {
                 in_flight,
+                is_due,
                 ..of(filter)
             },
         );
@@ -143,7 +145,7 @@ fn wrong_parameters_are_named() {
     check("limit=0&state=x&y=1&z=1", "; and 1 more");
     check(
         "limit=0&state=x",
-        "state: a state is scheduled, in_flight, delivered, dead or cancelled; limit: ",
+        "state: a state is scheduled, due, in_flight, delivered, dead or cancelled; limit: ",
     );
 }
 

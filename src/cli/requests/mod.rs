@@ -134,7 +134,7 @@ pub struct RescheduleArguments {
 
 #[derive(Args)]
 pub struct ListArguments {
-    /// Only this state: scheduled, in_flight, delivered, dead or cancelled
+    /// Only this state: scheduled, due (scheduled, and due now), in_flight, delivered, dead or cancelled
     #[arg(long)]
     state: Option<String>,
     #[command(flatten)]

@@ -96,10 +96,10 @@ impl PostgresCall for FindListPage<'_> {
                 .await?;
             next = match scan_end {
                 Some(row) => {
-                    let (ended_ms, row): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                    let (sorted_ms, row): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
                     let at_ms = match self.order {
                         Order::Registered => row >> ARRIVAL_BITS,
-                        Order::Ended => ended_ms,
+                        Order::Ended | Order::Due => sorted_ms,
                     };
                     Some(Cursor { at_ms, row })
                 }
@@ -117,7 +117,7 @@ impl PostgresCall for FindListPage<'_> {
 
 fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms: i64| match order {
-        Order::Ended => (at_ms, i64::MIN),
+        Order::Ended | Order::Due => (at_ms, i64::MIN),
         Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
     };
     ListRange::of(filter, cursor, first, |cursor| place_of(order, cursor))
@@ -126,7 +126,7 @@ fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange 
 /// The place of a cursor. A row number begins with the instant of registration.
 fn place_of(order: Order, cursor: Cursor) -> (i64, i64) {
     match order {
-        Order::Ended => (cursor.at_ms, cursor.row),
+        Order::Ended | Order::Due => (cursor.at_ms, cursor.row),
         Order::Registered => (0, cursor.row),
     }
 }
@@ -150,6 +150,7 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
         | ListIndex::EndedOfState(_)
         | ListIndex::DeadOfLane
         | ListIndex::DeadOfCause => "s.ended_ms",
+        ListIndex::Due => "s.next_due_ms",
     };
     let (range, order) = range_sql(plan);
     format!(
@@ -181,6 +182,7 @@ fn scan_end_sql(plan: &ListPlan<'_>) -> String {
         | ListIndex::EndedOfState(_)
         | ListIndex::DeadOfLane
         | ListIndex::DeadOfCause => ("s.ended_ms, s.notification", "statuses AS s"),
+        ListIndex::Due => ("s.next_due_ms, s.notification", "statuses AS s"),
     };
     let (range, order) = range_sql(plan);
     format!("SELECT {columns} FROM {table} WHERE {range} ORDER BY {order} LIMIT 1 OFFSET $9")
@@ -193,7 +195,8 @@ fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
         | ListIndex::Ended
         | ListIndex::EndedOfState(_)
         | ListIndex::DeadOfLane
-        | ListIndex::DeadOfCause => false,
+        | ListIndex::DeadOfCause
+        | ListIndex::Due => false,
     }
 }
 
@@ -234,6 +237,12 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
                 AND (s.cause, s.ended_ms, s.notification) >= ($3, $7, $8)"
                 .to_string(),
             "s.cause DESC, s.ended_ms DESC, s.notification DESC",
+        ),
+        ListIndex::Due => (
+            "s.state = 'scheduled' AND (s.next_due_ms, s.notification) < ($5, $6)
+                AND (s.next_due_ms, s.notification) >= ($7, $8)"
+                .to_string(),
+            "s.next_due_ms DESC, s.notification DESC",
         ),
     }
 }

@@ -145,6 +145,7 @@ async fn read(
     let request = |limit, cursor: Option<&str>| ListRequest {
         filter: filter.clone(),
         in_flight: None,
+        is_due: false,
         limit,
         cursor: cursor.map(ToString::to_string),
         most_scanned: cursor_is_first.then_some(MOST_SCANNED_AT_FIRST),

@@ -34,6 +34,8 @@ pub struct Filters {
     pub cursor: String,
     /// Of the scheduled ones, only those with or without an attempt in flight.
     pub in_flight: Option<bool>,
+    /// Only what is due now, sorted by when it became due.
+    pub is_due: bool,
     pub query_problem: &'static str,
     pub topic_problem: &'static str,
     pub state_problem: &'static str,
@@ -174,6 +176,11 @@ impl Filters {
             ("in_flight", _) => {
                 filter.state = Some(State::Scheduled);
                 self.in_flight = Some(true);
+            }
+            ("due", _) => {
+                filter.state = Some(State::Scheduled);
+                self.in_flight = Some(false);
+                self.is_due = true;
             }
             (_, Some(State::Scheduled)) => {
                 filter.state = Some(State::Scheduled);

@@ -274,6 +274,7 @@ async fn search(
         let request = ListRequest {
             filter: way.filter(text, filter.clone()),
             in_flight: filters.in_flight,
+            is_due: filters.is_due,
             limit: match filters.in_flight {
                 Some(true) => PAGE_SIZE_IN_FLIGHT,
                 Some(false) | None => PAGE_SIZE,

@@ -12,6 +12,8 @@ super::texts!(SearchTexts {
     cause: "Cause (of dead ones)", "死信原因";
     from: "Registered from (UTC)", "登记时间起（UTC）";
     to: "Registered before (UTC)", "登记时间止（UTC，不含）";
+    from_due: "Due from (UTC)", "应投递时间起（UTC）";
+    to_due: "Due before (UTC)", "应投递时间止（UTC，不含）";
     from_ended: "Dead from (UTC)", "成为死信时间起（UTC）";
     to_ended: "Dead before (UTC)", "成为死信时间止（UTC，不含）";
     time_hint: "2026-11-20, 2026-11-20 08:30, 2h (two hours ago)", "如 2026-11-20、2026-11-20 08:30、2h（两小时前）";
@@ -31,6 +33,7 @@ super::texts!(SearchTexts {
     look_on: "Look on", "继续查找";
     searched: "So far was looked through what was registered since", "目前已查找的登记时间范围起点：";
     searched_ended: "So far was looked through what has died since", "目前已查找的死信时间范围起点：";
+    searched_due: "So far was looked through what became due since", "目前已查找的应投递时间范围起点：";
     searched_help: "A topic, a destination or a time narrows the search.", "可用主题、目标或时间缩小查找范围。";
     id: "Id", "订单号";
     destination: "Destination", "目标";

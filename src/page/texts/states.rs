@@ -5,6 +5,7 @@ use crate::domain::state::Cause;
 
 super::texts!(StateTexts {
     scheduled: "pending", "待投递";
+    due: "due now", "已到投递时间";
     in_flight: "in flight", "投递中";
     delivered: "delivered", "已送达";
     dead: "dead", "死信";
@@ -29,6 +30,7 @@ impl StateTexts {
     pub fn state(&self, name: &str) -> &'static str {
         match name {
             "scheduled" => self.scheduled,
+            "due" => self.due,
             "in_flight" => self.in_flight,
             "delivered" => self.delivered,
             "dead" => self.dead,
@@ -63,4 +65,11 @@ impl StateTexts {
 }
 
 /// The state names that a search can be restricted to.
-pub const STATES: [&str; 5] = ["scheduled", "in_flight", "delivered", "dead", "cancelled"];
+pub const STATES: [&str; 6] = [
+    "scheduled",
+    "due",
+    "in_flight",
+    "delivered",
+    "dead",
+    "cancelled",
+];

@@ -10,7 +10,7 @@ use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
-use ringback::domain::notification::{Registration, Target};
+use ringback::domain::notification::{Registration, Start, Target};
 use ringback::domain::state::{Cause, State};
 use ringback::journal::{Filter, Journal, Order};
 use std::sync::Arc;
@@ -157,7 +157,12 @@ fn expected(filter: &Filter, order: Order) -> Vec<String> {
                     && filter.lane.as_deref().is_none_or(|wanted| wanted == *lane)
                     && filter.state.is_none_or(|wanted| wanted == state)
                     && filter.cause.is_none_or(|wanted| Some(wanted) == cause)
-                    && (order == Order::Registered || state != State::Scheduled);
+                    && match order {
+                        Order::Registered => true,
+                        Order::Ended => state != State::Scheduled,
+                        // Each is due when it is registered.
+                        Order::Due => state == State::Scheduled,
+                    };
                 if picks {
                     picked.push(format!("{topic_number}-{lane_number}-{end}"));
                 }
@@ -176,7 +181,7 @@ pub async fn each_filter_picks_its_own(store: &dyn Store) {
         for cause in [None, Some(Cause::Refused), Some(Cause::WindowClosed)] {
             for lane in one_of(LANES) {
                 for topic in one_of(TOPICS) {
-                    for order in [Order::Registered, Order::Ended] {
+                    for order in [Order::Registered, Order::Ended, Order::Due] {
                         let filter = Filter {
                             topic: topic.clone(),
                             state,
@@ -242,6 +247,37 @@ pub async fn lists_are_sorted_newest_first(store: &dyn Store) {
         apply(&*journal, end).await;
     }
     assert_eq!(list(Order::Ended).await, ["oldest", "middle", "same"]);
+}
+
+pub async fn what_is_due_is_sorted_by_when_it_became_due(store: &dyn Store) {
+    let journal = store.open().await;
+    for (id, delay_ms) in [
+        ("later", 300),
+        ("first", 100),
+        ("second", 200),
+        ("third", 200),
+    ] {
+        let mut given = registration(Key::new("t", id).expect("a key"));
+        given.start = Start::After(delay_ms);
+        keep(&*journal, registering_at(given, START_MS)).await;
+    }
+    let due_before = async |to_ms: i64| {
+        let filter = Filter {
+            to_ms: Some(START_MS + to_ms),
+            ..Filter::default()
+        };
+        ids(&*journal, &filter, Order::Due, 1).await
+    };
+    assert_eq!(due_before(100).await, Vec::<String>::new());
+    assert_eq!(due_before(101).await, ["first"]);
+    assert_eq!(due_before(300).await, ["third", "second", "first"]);
+    // An attempt that is asked for by hand is due at once.
+    let later = Key::new("t", "later").expect("a key");
+    do_change(&*journal, &later, Change::Retry, START_MS + 150).await;
+    assert_eq!(due_before(200).await, ["later", "first"]);
+    let cancelled = Key::new("t", "first").expect("a key");
+    do_change(&*journal, &cancelled, Change::Cancel, START_MS + 150).await;
+    assert_eq!(due_before(200).await, ["later"]);
 }
 
 pub async fn pages_follow_on_each_other_whatever_is_registered_meanwhile(store: &dyn Store) {

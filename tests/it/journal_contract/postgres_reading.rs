@@ -164,6 +164,7 @@ async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
             (of(Some(State::Cancelled), "", ""), Order::Ended),
             (of(Some(State::Delivered), "", ""), Order::Ended),
             (refused.clone(), Order::Ended),
+            (of(None, "", ""), Order::Due),
         ] {
             let journal = store.open().await;
             rows_read(&store, journal).await;

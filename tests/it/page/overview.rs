@@ -71,7 +71,9 @@ async fn the_numbers_are_links_and_what_is_not_known_is_no_number(stores: Stores
         }
     };
     let page = within("the numbers", showing).await;
-    assert!(page.contains("href=\"/ui/dead-letters\""), "{page}");
+    for href in ["/ui/dead-letters", "/ui/search?state=due"] {
+        assert!(page.contains(&format!("href=\"{href}\"")), "{page}");
+    }
     // The last call was not acknowledged, and something is pending.
     assert!(page.contains(">failing<"), "{page}");
     let list = browser.get("/ui/dead-letters").await;

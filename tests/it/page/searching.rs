@@ -52,6 +52,7 @@ async fn one_box_finds_ids_webhook_ids_and_urls() {
     check(&mut browser, "q=order-1&topic=t", &all[..2]).await;
     check(&mut browser, "lane=https://other.example", &all[1..]).await;
     check(&mut browser, "state=scheduled", &all).await;
+    check(&mut browser, "state=due", &[]).await;
     check(&mut browser, "state=delivered", &[]).await;
     check(&mut browser, "state=dead&cause=blocked", &[]).await;
     check(&mut browser, "from=1h", &all).await;
@@ -71,6 +72,43 @@ async fn one_box_finds_ids_webhook_ids_and_urls() {
             page.text
         );
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_due_and_not_in_flight_is_a_list_of_its_own() {
+    let server = Server::start(Stores::Embedded).await;
+    let mut browser = Browser::of(&server);
+    let hold = "/v1/lanes/https%3A%2F%2Fshop.example/hold";
+    let reason = Some(json!({ "reason": "x" }));
+    assert_eq!(server.call(Method::POST, hold, reason).await.0, 200);
+    let mut due = asked("t", "waits", "https://shop.example/n");
+    due["delay"] = Value::Null;
+    server.register(due).await;
+    server
+        .register(asked("t", "later", "https://shop.example/n"))
+        .await;
+    let overview = browser.get("/ui/").await.is(200).text;
+    assert!(
+        overview.contains("href=\"/ui/search?state=due\""),
+        "{overview}"
+    );
+    let page = browser.get("/ui/search?state=due").await.is(200).text;
+    assert!(page.contains("/ui/notifications/t/waits"), "{page}");
+    assert!(!page.contains("/ui/notifications/t/later"), "{page}");
+    let ids = async |query: &str| {
+        let path = format!("/v1/notifications?state={query}");
+        let (status, list) = server.call(Method::GET, &path, None).await;
+        assert_eq!(status, 200, "{list}");
+        let items = list["items"].as_array().expect("a list").clone();
+        let ids = items.into_iter().map(|item| item["id"].clone());
+        ids.collect::<Vec<Value>>()
+    };
+    assert_eq!(ids("due").await, ["waits"]);
+    assert_eq!(ids("scheduled").await, ["later", "waits"]);
+    // `to` is compared with when it became due.
+    assert_eq!(ids("due&to=2026-01-01T00:00:00Z").await, [""; 0]);
+    assert_eq!(ids("due&topic=u").await, [""; 0]);
     server.stop().await;
 }
 
