@@ -20,7 +20,7 @@ use super::visit::Visit;
 use crate::domain::job::{BulkJob, JobId, JobKind, JobState};
 use crate::domain::job_result::JobResult;
 use crate::journal::JobTrial;
-use crate::service::{JobListRequest, JobNotifications, ServiceError};
+use crate::service::{JobListRequest, JobNotifications, ServiceError, TRIAL};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -63,7 +63,8 @@ struct JobPageDocument<'a> {
     reason: &'a str,
     problem: &'a str,
     failed_since: Option<TimeTag>,
-    is_replay: bool,
+    /// Whether it replays more than the trial takes, so that it has one.
+    has_trial: bool,
     is_release: bool,
     trial: Option<ShownTrial>,
     orders: Vec<OrderForm>,
@@ -255,7 +256,7 @@ async fn answer(
         reason: &job.reason,
         problem: job.problem.as_deref().unwrap_or(""),
         failed_since: job.failed_since_ms.map(TimeTag),
-        is_replay: job.kind == JobKind::Replay,
+        has_trial: job.kind == JobKind::Replay && row.matched.max(row.seen) > TRIAL,
         is_release,
         trial: match cursor {
             None if is_of_done => ShownTrial::of(&job, &found),

@@ -52,11 +52,14 @@ super::texts!(JobTexts {
     turn_at: "At", "处理时间";
     why: "Why", "原因";
     not_kept: "not kept any more, or not readable", "记录已删除或无法读取";
-    now: "Of those that it replayed, told of the first", "所重放通知的当前状态，统计前";
+    now_all: "All that it replayed are now:", "已重放的全部通知，当前：";
+    now_first: "The first", "最先重放的";
+    now_of_first: "that it replayed are now:", "条通知，当前：";
     now_dead: "dead again", "再次成为死信";
     now_cancelled: "cancelled", "已取消";
     now_pending: "pending", "待投递";
     outcomes_none: "There is none yet.", "暂无通知。";
+    outcomes_none_ended: "There is none.", "没有通知。";
     outcomes_release: "A release changes no single notification.", "解除暂停不会逐条修改通知。";
     look_on: "Look on", "继续查找";
 

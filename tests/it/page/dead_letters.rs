@@ -236,11 +236,16 @@ async fn all_that_match_are_planned_and_replayed_as_a_job(stores: Stores) {
     }
     assert_eq!(linked(&page, &["a1", "a2", "b"]), ["a1"]);
     assert!(!page.text.contains("/resume\""), "{}", page.text);
+    // It replays fewer than a trial takes.
+    assert!(!page.text.contains("id=\"trial\""), "{}", page.text);
+    let now = "All that it replayed are now: <b>1</b> delivered";
+    assert!(page.text.contains(now), "{}", page.text);
     for result in ["skipped", "failed"] {
         let list = browser.get(&format!("{job}?result={result}")).await.is(200);
         assert_eq!(linked(&list, &["a1", "a2", "b"]), [""; 0]);
         let link = format!("href=\"{job}?result={result}\" aria-current=\"page\"");
         assert!(list.text.contains(&link), "{}", list.text);
+        assert!(list.text.contains("There is none yet."), "{}", list.text);
     }
     let paused = [("reason", "the shop asks for it")];
     let done = browser.submit(&job, &format!("{job}/pause"), &paused).await;
@@ -262,6 +267,8 @@ async fn all_that_match_are_planned_and_replayed_as_a_job(stores: Stores) {
         .submit(&job, &format!("{job}/stop"), &[])
         .await
         .is(303);
+    let list = browser.get(&format!("{job}?result=failed")).await.is(200);
+    assert!(list.text.contains("There is none.<"), "{}", list.text);
     let refused = browser
         .submit(
             "/ui/dead-letters",
@@ -315,7 +322,12 @@ async fn what_can_never_be_replayed_is_not_offered(stores: Stores) {
 
     let plan = browser.get("/ui/dead-letters/plan").await.is(200).text;
     let start = "action=\"/ui/dead-letters/replay\"";
-    for shown in ["<dd><b>2</b></dd>", "<b>1</b> · counts as failed", start, CANNOT] {
+    for shown in [
+        "<dd><b>2</b></dd>",
+        "<b>1</b> · counts as failed",
+        start,
+        CANNOT,
+    ] {
         assert!(plan.contains(shown), "{shown}: {plan}");
     }
     let of_one = "/ui/dead-letters/plan?id_contains=named";
@@ -327,13 +339,18 @@ async fn what_can_never_be_replayed_is_not_offered(stores: Stores) {
     let selected = "/ui/dead-letters/selected";
     let page = browser.submit("/ui/dead-letters", selected, &picks).await;
     let page = page.is(200).text;
-    for shown in ["<b>1</b> can be replayed now, of so many selected: 2", CANNOT] {
+    for shown in [
+        "<b>1</b> can be replayed now, of so many selected: 2",
+        CANNOT,
+    ] {
         assert!(page.contains(shown), "{shown}: {page}");
     }
     // It can be discarded, and only the other one is in the form that replays.
     assert_eq!(page.matches("value=\"t/named\"").count(), 1, "{page}");
     assert_eq!(page.matches("value=\"t/fine\"").count(), 2, "{page}");
-    let page = browser.submit("/ui/dead-letters", selected, &picks[..1]).await;
+    let page = browser
+        .submit("/ui/dead-letters", selected, &picks[..1])
+        .await;
     let page = page.is(200).text;
     assert!(!page.contains("selected/replay"), "{page}");
     assert!(page.contains("selected/discard"), "{page}");
