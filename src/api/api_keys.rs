@@ -120,7 +120,15 @@ pub(super) struct MadeApiKeyView<'a> {
     view: ApiKeyView<'a>,
     /// The key itself, shown this once.
     key: &'a str,
+    /// What the caller has to know: that it is the first key, so that from now on requests without one are refused. Missing
+    /// otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
 }
+
+/// The warning in the answer that makes the first key.
+const FIRST_KEY: &str = "this is the first API key: from now on, requests without a key are refused with 401, so give \
+     every caller one";
 
 /// `GET /v1/keys`: all API keys, by name, without the keys themselves.
 pub async fn list(State(api): State<Arc<Api>>, _: NoQuery) -> Result<Response, Problem> {
@@ -163,6 +171,7 @@ pub async fn make(
     let view = MadeApiKeyView {
         view: ApiKeyView::of(&made.record, now_ms),
         key: &made.key,
+        warning: made.is_first.then_some(FIRST_KEY),
     };
     let mut response = json(StatusCode::CREATED, &view);
     let location = format!("/v1/keys/{}", made.record.name);

@@ -121,6 +121,7 @@ pub struct ApiKeyDetails {
     pub has_expired: bool,
     pub unreadable: Option<String>,
     pub key: Option<String>,
+    pub warning: Option<String>,
 }
 
 /// The API keys.

@@ -214,6 +214,7 @@ pub(super) async fn make(
     let shown = ShownOnce {
         frame: visit.frame(t.made_title),
         lead: t.made_lead,
+        warning: if made.is_first { t.made_first } else { "" },
         label: t.key,
         secret: made.key,
         facts: vec![

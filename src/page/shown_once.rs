@@ -14,6 +14,8 @@ use zeroize::Zeroizing;
 pub struct ShownOnce {
     pub frame: PageFrame,
     pub lead: &'static str,
+    /// What follows from it; empty if nothing unexpected does.
+    pub warning: &'static str,
     pub label: &'static str,
     pub secret: Zeroizing<String>,
     pub facts: Vec<(&'static str, String)>,

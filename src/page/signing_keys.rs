@@ -153,6 +153,7 @@ pub fn made(
     ];
     facts.extend(key.public_key.map(|public| (t.public_key, public)));
     Some(ShownOnce {
+        warning: "",
         frame: visit.frame(t.made_title),
         lead: t.made_lead,
         label: t.secret,

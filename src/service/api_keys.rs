@@ -66,6 +66,8 @@ pub struct MadeApiKey {
     pub record: ApiKeyRecord,
     /// The key. It is shown this once.
     pub key: Zeroizing<String>,
+    /// Whether requests without a key were served until now. From now on they are refused.
+    pub is_first: bool,
 }
 
 impl Service {
@@ -95,13 +97,18 @@ impl Service {
             created_ms: self.clock.now_ms(),
             expires_ms,
         };
+        let is_first = !self.access.needs_key();
         let adding = self.access.add(record.clone(), actor.clone());
         let refused = match with_timeout(adding).await?.ok_or(NO_API_KEYS)? {
             ApiKeyAdded::Added => {
                 tracing::info!(
                     name = %record.name, role = %record.role, actor = %actor.name(), "an API key was made"
                 );
-                return Ok(MadeApiKey { record, key });
+                return Ok(MadeApiKey {
+                    record,
+                    key,
+                    is_first,
+                });
             }
             ApiKeyAdded::NameTaken => BadApiKeyChange::NameTaken,
             ApiKeyAdded::Full => BadApiKeyChange::Full,

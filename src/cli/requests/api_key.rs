@@ -3,7 +3,7 @@
 use super::{print_text, text_of};
 use crate::cli::client::{Client, ServerArguments};
 use crate::cli::table::table;
-use crate::cli::terminal::{Colours, instant, now_ms};
+use crate::cli::terminal::{Colours, clean, instant, now_ms};
 use crate::cli::view::{ApiKeyDetails, ApiKeyPage};
 use crate::cli::{CommandFailure, block_on};
 use crate::domain::duration;
@@ -83,12 +83,7 @@ pub fn run(command: ApiKeyCommand) -> Result<(), CommandFailure> {
             let answer = request(&server, Method::POST, &[], Some(&body))?;
             print_text(answer, &server, |answer| {
                 let key: ApiKeyDetails = serde_json::from_slice(answer)?;
-                Ok(format!(
-                    "{}\nthis is the key `{}` with the role {}; it is not shown again\n",
-                    key.key.as_deref().unwrap_or_default(),
-                    key.name,
-                    key.role.as_deref().unwrap_or("?"),
-                ))
+                Ok(made_text(&key))
             })
         }
         ApiKeyCommand::List(ListApiKeysArguments { server }) => {
@@ -116,6 +111,23 @@ fn request(
     let mut segments = vec!["keys"];
     segments.extend(below);
     block_on(client.call(method, client.url(&segments), body))
+}
+
+/// The key itself is the first line. What follows from the first key of a server is said too.
+fn made_text(key: &ApiKeyDetails) -> String {
+    let mut text = format!(
+        "{}\nthis is the key `{}` with the role {}; it is not shown again\n",
+        key.key.as_deref().unwrap_or_default(),
+        key.name,
+        key.role.as_deref().unwrap_or("?"),
+    );
+    if let Some(warning) = &key.warning {
+        text.push_str(&format!(
+            "{}; these commands take it from RINGBACK_API_KEY or --api-key\n",
+            clean(warning)
+        ));
+    }
+    text
 }
 
 fn list_text(page: &ApiKeyPage, colours: Colours, now_ms: i64) -> String {
@@ -151,6 +163,23 @@ fn list_text(page: &ApiKeyPage, colours: Colours, now_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_key_says_that_all_requests_need_one_now() {
+        let made = |warning: Option<&str>| {
+            let key =
+                json!({ "name": "admin", "role": "operator", "key": "rbk_1", "warning": warning });
+            made_text(&serde_json::from_value(key).expect("a key"))
+        };
+        let one = "rbk_1\nthis is the key `admin` with the role operator; it is not shown again\n";
+        assert_eq!(made(None), one);
+        let first = made(Some("from now on"));
+        assert!(first.starts_with(one), "{first}");
+        assert!(
+            first.contains("\nfrom now on; these commands take it from"),
+            "{first}"
+        );
+    }
 
     #[test]
     fn a_list_says_what_each_key_permits_and_until_when() {

@@ -6,7 +6,7 @@ use crate::service::BadApiKeyChange;
 super::texts!(ApiKeyTexts {
     title: "API keys", "API Key";
     intro: "Who may use the API and this page. The keys themselves are not kept, so they cannot be shown again.", "管理可使用 API 与本页面的 Key。Key 本身不保存，无法再次查看。";
-    none: "There is no API key, so this server accepts requests from its own machine alone. The first key must have the role operator and no end.", "尚无 API Key，服务器只接受来自本机的请求。第一个 Key 的角色必须为 operator，且不设到期时间。";
+    none: "There is no API key, so this server accepts requests from its own machine alone. The first key must have the role operator and no end. As soon as there is one, every request needs a key.", "尚无 API Key，服务器只接受来自本机的请求。第一个 Key 的角色必须为 operator，且不设到期时间。创建后，所有请求都需要 Key。";
     name: "Name", "名称";
     role: "Role", "角色";
     topics: "Topics", "主题（topic）";
@@ -42,6 +42,7 @@ super::texts!(ApiKeyTexts {
 
     made_title: "An API key was made", "已创建 API Key";
     made_lead: "This is the key. It is shown this once and nowhere else: copy it now.", "以下为 API Key，仅显示这一次，请立即复制。";
+    made_first: "This is the first key. From now on, requests without a key are refused, and this page asks for a sign-in with one: copy it before you leave.", "这是第一个 API Key。从现在起，不带 Key 的请求将被拒绝，本页面也需使用 Key 登录：离开前请先复制。";
     key: "API key", "API Key";
     back: "To the API keys", "返回 API Key 列表";
     done_revoked: "The key is revoked.", "API Key 已吊销。";

@@ -375,6 +375,8 @@ async fn the_commands_make_list_and_revoke_keys() {
     assert_eq!(made.status, 0, "{}", made.stderr);
     let key = made.stdout.lines().next().expect("a line");
     assert!(key.starts_with("rbk_"), "{}", made.stdout);
+    let warning = "from now on, requests without a key are refused";
+    assert!(made.stdout.contains(warning), "{}", made.stdout);
     let refused = ringback(&["key", "list"], "none");
     assert_eq!((refused.status, refused.stdout.as_str()), (5, ""));
     let refused = ringback(&["key", "list", "--json"], "none");
@@ -392,7 +394,9 @@ async fn the_commands_make_list_and_revoke_keys() {
         "--expires-in",
         "90d",
     ];
-    assert_eq!(ringback(&words, key).status, 0);
+    let second = ringback(&words, key);
+    assert_eq!(second.status, 0, "{}", second.stderr);
+    assert!(!second.stdout.contains(warning), "{}", second.stdout);
     let listed = ringback(&["key", "list"], key).stdout;
     assert!(
         listed.contains("producer") && listed.contains("never"),

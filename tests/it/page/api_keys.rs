@@ -27,6 +27,8 @@ async fn a_key_is_made_shown_once_and_revoked(stores: Stores) {
     assert_eq!(made.header("cache-control"), "no-store");
     let key = key_on(&made.text);
     assert!(key.starts_with("rbk_"), "{key}");
+    let warning = "From now on, requests without a key are refused";
+    assert!(made.text.contains(warning), "{}", made.text);
     // From now on one has to sign in.
     browser.get(PATH).await.is(303);
     let admin = server.with_key(&key);
