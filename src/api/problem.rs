@@ -229,6 +229,7 @@ impl Problem {
                 };
                 Self::new(kind, detail)
             }
+            ServiceError::MissingLane(_) => Self::new(ProblemKind::MissingLane, detail),
             ServiceError::MissingJob => Self::new(ProblemKind::MissingJob, detail),
             ServiceError::JobEnded(_) => Self::new(ProblemKind::JobEnded, detail),
             ServiceError::JobRuns(_) => Self::new(ProblemKind::JobRuns, detail),
@@ -385,6 +386,7 @@ impl Problem {
             | ProblemKind::SigningKey
             | ProblemKind::MissingApiKey
             | ProblemKind::ApiKey
+            | ProblemKind::MissingLane
             | ProblemKind::MissingJob
             | ProblemKind::JobEnded
             | ProblemKind::JobRuns

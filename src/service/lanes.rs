@@ -8,8 +8,10 @@ use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
-use crate::journal::{Actor, LaneOrder};
+use crate::domain::lane_settings::{
+    LaneChange, LaneChanges, LaneHold, LaneSetting, LaneSettings, LaneState,
+};
+use crate::journal::{Actor, Filter, Journal, LaneOrder, Order};
 use crate::schedule::ScheduleError;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
@@ -75,6 +77,42 @@ impl Service {
     /// If the schedule fails.
     pub async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ServiceError> {
         Ok(with_timeout(self.schedule.lane(lane)).await?)
+    }
+
+    /// Refuses a request about a lane of which nothing is known: its name is probably misspelt. Known is a lane whose
+    /// endpoint there is or was, that a notification in the journal goes to, or that has entries, settings or a last call in
+    /// the schedule. Each of these is one reading by key or by index.
+    ///
+    /// # Errors
+    /// [`ServiceError::MissingLane`]; if a store fails.
+    pub(super) async fn check_known(
+        &self,
+        journal: &dyn Journal,
+        lane: &Lane,
+    ) -> Result<(), ServiceError> {
+        if let Some(name) = lane.endpoint()
+            && with_timeout(self.endpoints.of_pending(&name))
+                .await?
+                .is_some()
+        {
+            return Ok(());
+        }
+        let of_lane = Filter {
+            lane: Some(lane.as_str().to_string()),
+            ..Filter::default()
+        };
+        let newest = with_long_timeout(journal.list(&of_lane, Order::Registered, None, 1)).await?;
+        if !newest.items.is_empty() || newest.next.is_some() {
+            return Ok(());
+        }
+        let status = self.lane(lane).await?;
+        let is_known = status.waiting + status.in_flight > 0
+            || status.settings != LaneSettings::default()
+            || status.last_outcome.is_some();
+        match is_known {
+            true => Ok(()),
+            false => Err(ServiceError::MissingLane(lane.clone())),
+        }
     }
 
     /// Lanes that have pending notifications or settings, in no order. The work for a page is bounded, so it may be

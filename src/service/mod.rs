@@ -244,6 +244,12 @@ pub enum ServiceError {
     /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),
+    /// Nothing is known of this lane: nothing was done.
+    #[error(
+        "nothing is known of the destination {0}: no notification that is kept goes there, nothing waits there, it has no \
+         settings, and there is no such endpoint; check its spelling"
+    )]
+    MissingLane(Lane),
     /// There is no job of this id.
     #[error("there is no job of this id")]
     MissingJob,

@@ -8,7 +8,7 @@ use crate::api::job_view::{JobListView, JobView, PreviewView};
 use crate::api::jobs::JobRequestDocument;
 use crate::api::lanes::{HoldView, LaneListView, LaneView};
 use crate::api::problem::ProblemKind::{
-    JobEnded, JobRuns, Missing, MissingJob, NoJournal, TooManyJobs,
+    JobEnded, JobRuns, Missing, MissingJob, MissingLane, NoJournal, TooManyJobs,
 };
 use crate::api::query::{job_notifications_parameters, jobs_parameters, lanes_parameters};
 use crate::api::reason::ReasonDocument;
@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
             .optional_body::<JobRequestDocument>(examples::job_request())
             .answer::<JobView<'_>>(202, "The job.", &[LOCATION], job())
             .answer::<PreviewView<'_>>(200, "What a job would do.", &[], None)
-            .problems(&[Missing, JobRuns, TooManyJobs, NoJournal]),
+            .problems(&[Missing, MissingLane, JobRuns, TooManyJobs, NoJournal]),
         bulk::<BulkReplayDocument>(
             Route::new(Post, "/v1/dead-letters/replay", "replayDeadLetters").says(
                 "dead letters",
@@ -128,5 +128,5 @@ fn bulk<T: ToSchema>(route: Route, example: Value) -> Route {
             200,
             "With `dry_run`, what a job would do; else the job of the same filter that has not ended.",
         )
-        .problems(&[TooManyJobs, NoJournal])
+        .problems(&[MissingLane, TooManyJobs, NoJournal])
 }

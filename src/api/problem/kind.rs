@@ -38,6 +38,8 @@ pub enum ProblemKind {
     MissingApiKey,
     /// The API keys that there are do not allow the change.
     ApiKey,
+    /// Nothing is known of this lane.
+    MissingLane,
     /// There is no job of this id.
     MissingJob,
     /// The job has ended.
@@ -99,6 +101,7 @@ impl ProblemKind {
         Self::SigningKey,
         Self::MissingApiKey,
         Self::ApiKey,
+        Self::MissingLane,
         Self::MissingJob,
         Self::JobEnded,
         Self::JobRuns,
@@ -166,6 +169,7 @@ impl ProblemKind {
             Self::SigningKey => (Status::CONFLICT, "urn:ringback:problem:signing-key", "The signing keys do not allow this"),
             Self::MissingApiKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-api-key", "No such API key"),
             Self::ApiKey => (Status::CONFLICT, "urn:ringback:problem:api-key", "The API keys do not allow this"),
+            Self::MissingLane => (Status::NOT_FOUND, "urn:ringback:problem:missing-lane", "No such destination"),
             Self::MissingJob => (Status::NOT_FOUND, "urn:ringback:problem:missing-job", "No such job"),
             Self::JobEnded => (Status::CONFLICT, "urn:ringback:problem:job-ended", "The job has ended"),
             Self::JobRuns => (Status::CONFLICT, "urn:ringback:problem:job-runs", "Another job of the lane runs"),

@@ -22,7 +22,7 @@ use crate::domain::job::{DEFAULT_JOB_RATE, HIGHEST_JOB_RATE, JobKind};
 use crate::domain::job_filter::JobFilter;
 use crate::domain::job_result::JobResult;
 use crate::domain::lane_settings::CallRate;
-use crate::service::{BulkReply, BulkRequest, JobPreview, default_rate};
+use crate::service::{BulkReply, BulkRequest, JobPreview, ServiceError, default_rate};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -251,7 +251,12 @@ async fn preview(
         actor: visit.actor()?,
         reason: String::new(),
     };
-    let preview = page.service.preview_bulk(request).await?;
+    let preview = match page.service.preview_bulk(request).await {
+        Ok(preview) => preview,
+        // The page says that nothing matches, beside the filter that can be corrected.
+        Err(ServiceError::MissingLane(_)) => JobPreview::default(),
+        Err(error) => return Err(error.into()),
+    };
     let changeable = preview.changeable();
     let JobPreview {
         matched,

@@ -1,6 +1,5 @@
 //! Requests that concern all notifications of a filter: replaying dead letters, cancelling what is pending.
 
-use super::counting::count;
 use super::{JobPreview, NO_JOBS, selection_of};
 use crate::domain::job::{BulkJob, JobKind};
 use crate::domain::job_filter::JobFilter;
@@ -37,7 +36,7 @@ impl Service {
     /// Makes a job of a filter. As long as it has not ended, the same request means this job.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`]; [`ServiceError::TooManyJobs`]; the errors of the journal.
+    /// [`ServiceError::NoJournal`]; [`ServiceError::MissingLane`]; [`ServiceError::TooManyJobs`]; the errors of the stores.
     pub async fn start_bulk(&self, request: BulkRequest) -> Result<BulkReply, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let mut job = self.bulk_job(request);
@@ -47,7 +46,8 @@ impl Service {
             return Ok(BulkReply::Runs(*running));
         }
         // What was not looked at is counted when its turn comes.
-        job.counts.matched = count(journal, &selection).await?.matched;
+        let counted = self.count_known(journal, &job, &selection).await?;
+        job.counts.matched = counted.matched;
         match self.add_job(journal, &job).await {
             Ok(()) => Ok(BulkReply::Made(job)),
             Err(ServiceError::JobRuns(running)) => Ok(BulkReply::Runs(*running)),
@@ -58,12 +58,11 @@ impl Service {
     /// What [`Service::start_bulk`] would concern now.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`], or the errors of the stores.
+    /// [`ServiceError::NoJournal`], [`ServiceError::MissingLane`], or the errors of the stores.
     pub async fn preview_bulk(&self, request: BulkRequest) -> Result<JobPreview, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let job = self.bulk_job(request);
-        let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
-        self.preview(journal, &selection).await
+        self.preview(journal, &job).await
     }
 
     fn bulk_job(&self, request: BulkRequest) -> BulkJob {

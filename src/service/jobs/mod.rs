@@ -91,14 +91,15 @@ impl Service {
     /// already is sent without it and is not concerned; nor is what is set aside.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`]; [`ServiceError::JobRuns`] if another job of the lane has not ended;
-    /// [`ServiceError::TooManyJobs`]; the errors of the journal.
+    /// [`ServiceError::NoJournal`]; [`ServiceError::MissingLane`]; [`ServiceError::JobRuns`] if another job of the lane has
+    /// not ended; [`ServiceError::TooManyJobs`]; the errors of the stores.
     pub async fn retry_lane(&self, request: LaneRetryRequest) -> Result<BulkJob, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let mut job = self.job_of_lane(JobKind::LaneRetry, request);
         let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
         // What was not looked at is counted when its turn comes.
-        job.counts.matched = count(journal, &selection).await?.matched;
+        let counted = self.count_known(journal, &job, &selection).await?;
+        job.counts.matched = counted.matched;
         self.add_job(journal, &job).await?;
         Ok(job)
     }
@@ -106,28 +107,51 @@ impl Service {
     /// What [`Service::retry_lane`] would concern now.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`], or the errors of the stores.
+    /// [`ServiceError::NoJournal`], [`ServiceError::MissingLane`], or the errors of the stores.
     pub async fn preview_retry(
         &self,
         request: LaneRetryRequest,
     ) -> Result<JobPreview, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let job = self.job_of_lane(JobKind::LaneRetry, request);
-        let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
-        self.preview(journal, &selection).await
+        self.preview(journal, &job).await
     }
 
-    /// How many notifications are in a selection, and the first ones.
+    /// Counts what a job concerns. If that is nothing, and the job names a lane, the lane must be known: whoever has misspelt
+    /// it would take an empty job for a success.
+    async fn count_known(
+        &self,
+        journal: &dyn Journal,
+        job: &BulkJob,
+        selection: &JobSelection,
+    ) -> Result<Counted, ServiceError> {
+        let counted = count(journal, selection).await?;
+        if counted.matched > 0 || counted.at_least {
+            return Ok(counted);
+        }
+        let of_filter = job
+            .filter
+            .as_ref()
+            .and_then(|filter| filter.lane.as_deref());
+        let lane = (job.lane.clone()).or(of_filter.map(Lane::from_name));
+        if let Some(lane) = lane {
+            self.check_known(journal, &lane).await?;
+        }
+        Ok(counted)
+    }
+
+    /// How many notifications a job would concern, and the first ones.
     async fn preview(
         &self,
         journal: &dyn Journal,
-        selection: &JobSelection,
+        job: &BulkJob,
     ) -> Result<JobPreview, ServiceError> {
+        let selection = &selection_of(job).ok_or(ServiceError::MissingJob)?;
         let Counted {
             matched,
             at_least,
             reasons,
-        } = count(journal, selection).await?;
+        } = self.count_known(journal, job, selection).await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {

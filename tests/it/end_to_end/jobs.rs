@@ -17,6 +17,7 @@ on_journaled_stores!(
     a_dry_run_changes_nothing,
     a_job_is_paused_resumed_and_stopped,
     what_a_job_makes_due_waits_in_a_held_lane,
+    a_job_of_an_unknown_destination_is_not_made,
     wrong_requests_about_jobs_are_named,
 );
 on_stores!(@ redis_alone RedisOnly without_a_journal_a_release_is_answered_with_a_job_that_is_not_kept);
@@ -242,6 +243,57 @@ async fn without_a_journal_a_release_is_answered_with_a_job_that_is_not_kept(sto
     ] {
         let (status, view) = server.call(method, path, None).await;
         assert_eq!(status, 501, "{path}: {view}");
+    }
+    server.stop().await;
+}
+
+async fn a_job_of_an_unknown_destination_is_not_made(stores: Stores) {
+    let server = Server::start(stores).await;
+    let merchant = Merchant::start().await;
+    let check = async |path: &str, lane: Option<&str>, expected: u16| {
+        for dry_run in [true, false] {
+            let mut asked = json!({ "dry_run": dry_run });
+            if let Some(lane) = lane {
+                asked["filter"] = json!({ "lane": lane });
+            }
+            let (status, view) = server.call(Method::POST, path, Some(asked)).await;
+            let expected = match (expected, dry_run) {
+                (202, true) => 200,
+                (expected, _) => expected,
+            };
+            assert_eq!(status, expected, "{path} {lane:?}: {view}");
+            if status == 404 {
+                assert_eq!(view["type"], "urn:ringback:problem:missing-lane");
+            }
+        }
+    };
+    let (unknown, known) = ("https://shop.example", merchant.url(""));
+    let retry = |lane: &str| {
+        let lane: String = url::form_urlencoded::byte_serialize(lane.as_bytes()).collect();
+        format!("/v1/lanes/{lane}/retry")
+    };
+    let bulk = ["/v1/dead-letters/replay", "/v1/notifications/cancel"];
+    for lane in [unknown, "endpoint:shop-1", known.as_str()] {
+        check(&retry(lane), None, 404).await;
+        for path in bulk {
+            check(path, Some(lane), 404).await;
+        }
+    }
+    let (_, jobs) = server.call(Method::GET, "/v1/jobs", None).await;
+    assert_eq!(jobs["items"], json!([]), "{jobs}");
+    // What is delivered is known, and so are an endpoint and a lane that somebody holds.
+    server.register(registration("1", &merchant)).await;
+    server.until_state("1", "delivered").await;
+    let shop = json!({ "url": merchant.url("/n") });
+    let (status, _) = server
+        .call(Method::PUT, "/v1/endpoints/shop-1", Some(shop))
+        .await;
+    assert_eq!(status, 201);
+    let hold = "/v1/lanes/https%3A%2F%2Fshop.example/hold";
+    assert_eq!(server.call(Method::POST, hold, None).await.0, 200);
+    for lane in [unknown, "endpoint:shop-1", known.as_str()] {
+        check(&retry(lane), None, 202).await;
+        check(bulk[0], Some(lane), 202).await;
     }
     server.stop().await;
 }
