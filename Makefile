@@ -23,9 +23,11 @@ with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/inte
 	tester=$$(RINGBACK_TEST_PYTHON="$$python" tests/interpreter.sh schemathesis || true) && export RINGBACK_TEST_PYTHON="$$python" \
 	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
 
-# Says where the browser is that opens the page in the tests, with its driver and the rules of accessibility.
-with_browser = chromium=$$(tests/browser.sh chromium) && driver=$$(tests/browser.sh chromedriver) && \
-	axe=$$(tests/browser.sh axe) && export RINGBACK_TEST_CHROMIUM="$$chromium" \
+# Says where the browser is that opens the page in the tests, with its driver and the rules of accessibility. Without one,
+# nothing is run, so that no test counts as passed that was not run.
+with_browser = { { chromium=$$(tests/browser.sh chromium) && driver=$$(tests/browser.sh chromedriver) && \
+	axe=$$(tests/browser.sh axe); } || { echo "make $@: NO test was run, since those in tests/it/page/real_browser need what \
+	is named above" >&2; exit 1; }; } && export RINGBACK_TEST_CHROMIUM="$$chromium" \
 	RINGBACK_TEST_CHROMEDRIVER="$$driver" RINGBACK_TEST_AXE="$$axe" &&
 
 help: ## Show this list

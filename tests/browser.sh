@@ -38,8 +38,10 @@ main() {
         offer_pair
         if other_package_manager chromedriver chromium-chromedriver; then offer_pair; fi
       fi
-      fail "no Chromium with a chromedriver of its version: install both, version $oldest or newer, or name them in" \
-        "RINGBACK_TEST_CHROMIUM and RINGBACK_TEST_CHROMEDRIVER"
+      local why="the package manager of this system did not install them"
+      if ! can_be_root; then why="this user may not install them: it is not root, and sudo asks for a password"; fi
+      fail "no Chromium with a chromedriver of its version, and $why; install both, version $oldest or newer, or name" \
+        "them in RINGBACK_TEST_CHROMIUM and RINGBACK_TEST_CHROMEDRIVER"
       ;;
     axe)
       if [[ -n ${RINGBACK_TEST_AXE:-} ]]; then

@@ -20,7 +20,7 @@ use ringback::telemetry::store_readings::{
     StoreReadings,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -320,7 +320,12 @@ fn promtool_accepts_the_alerts() {
         .output();
     match checked {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("the alerts were not tried with promtool, which is not installed");
+            // Written so that it is seen also without `--nocapture`.
+            let said = writeln!(
+                std::io::stderr(),
+                "promtool: NOT tried, since it is not installed; the alerts were not checked with it"
+            );
+            said.expect("standard error");
         }
         Err(error) => panic!("{}: {error}", program.display()),
         Ok(checked) => {
