@@ -24,6 +24,8 @@ mod load;
 #[path = "../../tests/it/support/postgres.rs"]
 #[expect(dead_code, reason = "the tests do more with their servers")]
 mod postgres;
+#[path = "../throughput/processor_time.rs"]
+mod processor_time;
 #[path = "../throughput/receiver.rs"]
 mod receiver;
 #[path = "../throughput/report.rs"]
@@ -146,7 +148,7 @@ async fn measure_beside(round: usize, stores: Stores, trouble: Trouble, seconds:
     let mut rate = None;
     let mut fresh = async |beside: Option<Trouble>| {
         let setup = Setup::start(stores).await;
-        let drained = load::drain(&setup, &receiver, DRAINED).await;
+        let drained = load::drain(&setup, &receiver, DRAINED).await.per_second;
         let per_second = *rate.get_or_insert(drained / 2.0);
         let measured = lateness(&setup, &receiver, per_second, seconds, beside).await;
         setup.stop().await;

@@ -1,5 +1,6 @@
 //! The loads: registers notifications at the server, and waits until their calls have arrived at the receiver.
 
+use crate::processor_time::TimeOfEach;
 use crate::receiver::{Receiver, now_us};
 use crate::report::Lateness;
 use crate::server::Setup;
@@ -23,18 +24,35 @@ pub fn body(due_ms: u64) -> String {
     body
 }
 
-/// Registers `many` notifications that are due at the same instant. Returns how many are delivered per second
-/// from that instant on.
-pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> f64 {
+/// What a drain has shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Drained {
+    /// Notifications delivered per second.
+    pub per_second: f64,
+    /// The processor time of each, from the instant at which they were due until a moment after the last call.
+    pub time_of_each: TimeOfEach,
+}
+
+/// How long after the last call the outcomes of all are recorded and settled.
+const SETTLED: Duration = Duration::from_millis(300);
+
+/// Registers `many` notifications that are due at the same instant. The rate counts from that instant on.
+pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> Drained {
     // The time for registering is a guess. If it was too short, the load is repeated with twice the time.
     let mut lead = Duration::from_secs(5 + many as u64 / 10_000);
     loop {
         receiver.stats("reset").await;
         let due_ms = now_us() / 1_000 + u64::try_from(lead.as_millis()).expect("short");
         register(setup, receiver, (0..many).map(|_| due_ms)).await;
-        if now_us() / 1_000 < due_ms {
+        if let Some(wait_ms) = due_ms.checked_sub(now_us() / 1_000) {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            let before = setup.processor_time();
             let last_us = arrived(receiver, many).await;
-            return many as f64 / ((last_us - due_ms * 1_000) as f64 / 1e6);
+            tokio::time::sleep(SETTLED).await;
+            return Drained {
+                per_second: many as f64 / ((last_us - due_ms * 1_000) as f64 / 1e6),
+                time_of_each: setup.processor_time().of_each(before, many),
+            };
         }
         arrived(receiver, many).await;
         lead *= 2;

@@ -23,6 +23,7 @@ mod load;
 #[path = "../../tests/it/support/postgres.rs"]
 #[expect(dead_code, reason = "the tests do more with their servers")]
 mod postgres;
+mod processor_time;
 mod rebuild;
 mod receiver;
 mod report;
@@ -116,8 +117,11 @@ async fn measure(options: &Options) {
         for stores in &options.stores {
             let setup = Setup::start(*stores).await;
             let drain = load::drain(&setup, &receiver, options.notifications).await;
-            let drain = yardstick.share(drain).await;
-            println!("round {round}: {stores} drain {drain}");
+            let time_of_each = drain.time_of_each;
+            let drain = yardstick.share(drain.per_second).await;
+            println!(
+                "round {round}: {stores} drain {drain}; processor time of each: {time_of_each}"
+            );
             let many = options.notifications;
             let single = load::single(&setup, &receiver, many, options.connections).await;
             let single = yardstick.share(single).await;
@@ -129,6 +133,7 @@ async fn measure(options: &Options) {
             report.add(Row {
                 stores: *stores,
                 drain,
+                time_of_each,
                 single,
                 late,
             });

@@ -1,5 +1,6 @@
 //! The results of all rounds, and their medians.
 
+use crate::processor_time::TimeOfEach;
 use crate::server::Stores;
 use std::fmt;
 
@@ -83,6 +84,8 @@ pub struct Row {
     pub stores: Stores,
     /// The rate if all notifications are due at once.
     pub drain: Rate,
+    /// The processor time of each of these.
+    pub time_of_each: TimeOfEach,
     /// The rate if notifications are registered one by one.
     pub single: Rate,
     /// How late calls arrive at half the rate of `drain`.
@@ -127,7 +130,7 @@ impl fmt::Display for Report {
             writeln!(
                 out,
                 "  {stores:<14} drain {:>6.0} ({:.2})  single {:>6.0} ({:.2})  late p50 {:.1} \
-                 p99 {:.1} p99.9 {:.1} ms",
+                 p99 {:.1} p99.9 {:.1} ms  processor time of each, drain: {}",
                 median_of(|row| row.drain.per_second),
                 median_of(|row| row.drain.share()),
                 median_of(|row| row.single.per_second),
@@ -135,6 +138,11 @@ impl fmt::Display for Report {
                 median_of(|row| row.late.p50_us as f64 / 1e3),
                 median_of(|row| row.late.p99_us as f64 / 1e3),
                 median_of(|row| row.late.p999_us as f64 / 1e3),
+                TimeOfEach {
+                    server_us: median_of(|row| row.time_of_each.server_us),
+                    redis_us: median_of(|row| row.time_of_each.redis_us),
+                    postgres_us: median_of(|row| row.time_of_each.postgres_us),
+                },
             )?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The measured server and its stores, as separate processes.
 
 use crate::postgres::PostgresServer;
+use crate::processor_time::{Processes, ProcessorTime};
 use std::fmt;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ const POSTGRES: &[&str] = &["fsync=on", "shared_buffers=512MB", "max_wal_size=8G
 pub struct Setup {
     ringback: Child,
     redis: Option<Child>,
-    _postgres: Option<PostgresServer>,
+    postgres: Option<PostgresServer>,
     /// The URL of Redis, if it is used.
     pub redis_url: Option<String>,
     _dir: TempDir,
@@ -110,7 +111,7 @@ impl Setup {
         let setup = Self {
             ringback,
             redis,
-            _postgres: postgres,
+            postgres,
             redis_url,
             _dir: dir,
             url,
@@ -124,6 +125,15 @@ impl Setup {
     /// The number of the next run. No other run against this server has the same number.
     pub fn next_run(&self) -> usize {
         self.runs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The processor time that the server and its stores have taken so far.
+    pub fn processor_time(&self) -> ProcessorTime {
+        ProcessorTime::read(Processes {
+            server: self.ringback.id(),
+            redis: self.redis.as_ref().and_then(Child::id),
+            postgres: self.postgres.as_ref().map(PostgresServer::process),
+        })
     }
 
     async fn ready(&self) {

@@ -78,6 +78,12 @@ impl PostgresServer {
         panic!("no private PostgreSQL server came up in {TRIES} tries");
     }
 
+    /// The id of its first process, which is the parent of its sessions.
+    #[allow(dead_code, reason = "only the benchmarks ask for it")]
+    pub fn process(&self) -> u32 {
+        first_process(self.dir.path())
+    }
+
     /// Kills it with SIGKILL; returns when all of it is dead.
     pub fn kill(&mut self) {
         self.running.as_mut().expect("it runs").tell("KILL");
@@ -199,8 +205,7 @@ impl Running {
 
     /// The server first, so that it makes no more processes.
     fn pause(&mut self, dir: &Path) {
-        let file = fs::read_to_string(data(dir).join("postmaster.pid")).expect("it runs");
-        let server = file.lines().next().expect("its process id").to_string();
+        let server = first_process(dir).to_string();
         signal("STOP", &server);
         self.paused = vec![server.clone()];
         let children = format!("/proc/{server}/task/{server}/children");
@@ -359,4 +364,11 @@ fn binaries() -> &'static Path {
                  the tests by `make test`, which fetches one",
             )
     })
+}
+
+/// The id of the first process of the server in this directory.
+fn first_process(dir: &Path) -> u32 {
+    let file = fs::read_to_string(data(dir).join("postmaster.pid")).expect("it runs");
+    let first = file.lines().next().and_then(|line| line.parse().ok());
+    first.expect("its process id")
 }

@@ -1,0 +1,85 @@
+//! How much processor time the server and its stores take.
+
+use std::{fmt, fs};
+
+/// The processor time of each process, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessorTime {
+    server: u64,
+    redis: u64,
+    postgres: u64,
+}
+
+/// The processes whose time is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Processes {
+    /// The server.
+    pub server: Option<u32>,
+    /// Redis, if it is used.
+    pub redis: Option<u32>,
+    /// The first process of PostgreSQL, if it is used. Its sessions are processes of their own.
+    pub postgres: Option<u32>,
+}
+
+/// The processor time of one notification, in microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TimeOfEach {
+    /// Of the server.
+    pub server_us: f64,
+    /// Of Redis.
+    pub redis_us: f64,
+    /// Of PostgreSQL.
+    pub postgres_us: f64,
+}
+
+impl ProcessorTime {
+    /// What these processes have taken so far.
+    pub fn read(processes: Processes) -> Self {
+        let postgres = processes.postgres.map_or(0, |first| {
+            let children = format!("/proc/{first}/task/{first}/children");
+            let children = fs::read_to_string(children).unwrap_or_default();
+            let children = children
+                .split_whitespace()
+                .filter_map(|text| text.parse().ok());
+            children.map(of_process).sum::<u64>() + of_process(first)
+        });
+        Self {
+            server: processes.server.map_or(0, of_process),
+            redis: processes.redis.map_or(0, of_process),
+            postgres,
+        }
+    }
+
+    /// What each of `many` notifications took since `before`.
+    pub fn of_each(self, before: Self, many: usize) -> TimeOfEach {
+        let of_each =
+            |after: u64, before: u64| after.saturating_sub(before) as f64 / 1e3 / many as f64;
+        TimeOfEach {
+            server_us: of_each(self.server, before.server),
+            redis_us: of_each(self.redis, before.redis),
+            postgres_us: of_each(self.postgres, before.postgres),
+        }
+    }
+}
+
+impl fmt::Display for TimeOfEach {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "server {:.1}, Redis {:.1}, PostgreSQL {:.1} microseconds",
+            self.server_us, self.redis_us, self.postgres_us
+        )
+    }
+}
+
+/// The time of all threads of a process, in nanoseconds. Finer than the ticks of `/proc/PID/stat`.
+fn of_process(id: u32) -> u64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else {
+        return 0;
+    };
+    let time = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    threads.flatten().filter_map(time).sum()
+}
