@@ -11,6 +11,7 @@ use crate::maintenance::recovery::load::load;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use crate::schedule::watched::WatchedSchedule;
+use crate::schedule::window::Window;
 use crate::schedule::{Limits, Schedule, ScheduleReads as _, SettingsSource};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +116,7 @@ async fn open_memory(
     let pending = loaded.read;
     tracing::info!(
         pending,
-        "the pending notifications were loaded from the journal into the schedule in memory"
+        "the pending notifications that are due soon were loaded from the journal into the schedule in memory"
     );
     if let Some(memory) = schedule.memory()
         && memory.taken >= memory.limit
@@ -201,6 +202,10 @@ pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
         settings_source: match has_journal {
             true => SettingsSource::Journal,
             false => SettingsSource::Schedule,
+        },
+        window: match has_journal {
+            true => Window::of(config.schedule.horizon),
+            false => Window::WHOLE,
         },
     }
 }

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
 
 /// The settings of a server that the commands `audit` and `rebuild` need: where its stores are.
-const STORES: [&str; 7] = [
+const STORES: [&str; 8] = [
     "redis",
     "redis-url-file",
     "journal",
@@ -14,6 +14,7 @@ const STORES: [&str; 7] = [
     "data-dir",
     "config",
     "partitions",
+    "horizon",
 ];
 
 /// Adds the flags of the wanted settings to a command.

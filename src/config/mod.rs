@@ -116,6 +116,8 @@ pub struct ScheduleConfig {
     pub lane_concurrency: usize,
     /// How long an ended notification is remembered if there is no journal.
     pub keep_ended: Duration,
+    /// With a journal: what is due within this time is in the schedule, the rest in the journal alone.
+    pub horizon: Duration,
 }
 
 /// The database of the journal.
@@ -244,6 +246,7 @@ impl ServeConfig {
                 lane_start: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
+                horizon: Duration::from_secs(3_600),
             },
             journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
             migrate: true,

@@ -27,6 +27,10 @@ const SHORTEST_KEPT_PAYLOAD: Duration = Duration::from_secs(60);
 /// schedule and unknown to the journal, so it would count as accepted and would be sent.
 const SHORTEST_KEPT_RECORD: Duration = Duration::from_secs(86_400);
 const LONGEST_KEPT: Duration = Duration::from_secs(36_500 * 86_400);
+/// More than twice as long as it takes until another instance loads what is due soon (`LONGEST_TAKEOVER` in
+/// `maintenance/window.rs`).
+const SHORTEST_HORIZON: Duration = Duration::from_secs(120);
+const LONGEST_HORIZON: Duration = Duration::from_secs(366 * 86_400);
 const SMALLEST_MEMORY: usize = 1024 * 1024;
 const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
@@ -305,6 +309,17 @@ pub static ALL: &[Setting] = &[
                 &mut draft.config.schedule.partitions,
                 values::number(text, 1..=64),
             )
+        },
+    },
+    Setting {
+        name: "horizon",
+        value: "DURATION",
+        default: "1h",
+        help: "With a journal, only what is due within this time is in the schedule; the rest waits in the journal",
+        arity: Arity::One,
+        set: |draft, text| {
+            let horizon = values::duration(text, SHORTEST_HORIZON..=LONGEST_HORIZON);
+            put(&mut draft.config.schedule.horizon, horizon)
         },
     },
     Setting {

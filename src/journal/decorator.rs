@@ -371,18 +371,22 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let calling = self.inner().pending_page(cursor, limit);
+        let calling = self.inner().pending_page(cursor, until_ms, limit);
         self.around(JournalCall::PendingPage, calling).await
     }
 
     async fn pending_page_without_bodies(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let calling = self.inner().pending_page_without_bodies(cursor, limit);
+        let calling = self
+            .inner()
+            .pending_page_without_bodies(cursor, until_ms, limit);
         self.around(JournalCall::PendingPage, calling).await
     }
 

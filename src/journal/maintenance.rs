@@ -15,13 +15,14 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// The number of notifications that are pending and set aside, and the keys of at most `limit` of them.
     async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError>;
 
-    /// A page of the pending notifications that are not set aside, soonest due first: at most `limit`,
-    /// after `cursor`, whose instant is the due time. Also returns the cursor of the last row that was
+    /// A page of the pending notifications that are not set aside and are due by `until_ms`, soonest due first: at most
+    /// `limit`, after `cursor`, whose instant is the due time. Also returns the cursor of the last row that was
     /// read. A page is shorter if bodies are large, and empty if all rows of the page are set aside. Only a
     /// page without a cursor is the last one.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
@@ -30,6 +31,7 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     async fn pending_page_without_bodies(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 

@@ -92,6 +92,8 @@ pub fn balanced(counts: &JournalCounts) -> bool {
 pub struct Compared {
     /// Pending notifications of the journal that were looked for in the schedule.
     pub journal: u64,
+    /// Pending notifications of the journal that are due so late that they may wait there alone.
+    pub later: u64,
     /// Entries of the schedule that were looked up in the journal.
     pub schedule: u64,
     /// Number of differences.
@@ -153,6 +155,7 @@ impl<'stores> Comparison<'stores> {
         let (journal, schedule) = (self.journal, self.schedule);
         let page = compare(journal, schedule, &self.place, &Pick::default(), PAGE).await?;
         self.compared.journal += page.pending;
+        self.compared.later += page.later;
         self.compared.schedule += page.held;
         self.place = page.next;
         self.suspect(page.differences);

@@ -25,7 +25,7 @@ const SAME_TIME_MS: i64 = 1_000;
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// Pending in the journal, and no claim would find it in the schedule.
+    /// Pending in the journal and due so soon that it was loaded, and no claim would find it in the schedule.
     Missing,
     /// Pending in both, but with other progress or due at another time.
     Elsewhere,
@@ -90,6 +90,7 @@ pub async fn find(
     read: &[(KeyInLane, Option<JournalEntry>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let entries: Vec<KeyInLane> = read.iter().map(|(entry, _)| entry.clone()).collect();
+    let loaded_until_ms = must_be_held_until(schedule).await?;
     let holdings = schedule.holds(&entries).await?;
     let mut differences: Vec<Difference> = read
         .iter()
@@ -97,7 +98,7 @@ pub async fn find(
         .filter_map(|((entry, recorded), holding)| {
             Some(Difference {
                 entry: entry.clone(),
-                kind: judge(&entry.lane, recorded.as_ref(), holding)?,
+                kind: judge(&entry.lane, recorded.as_ref(), holding, loaded_until_ms)?,
                 journal: recorded.clone(),
                 schedule: holding,
             })
@@ -114,6 +115,17 @@ pub async fn find(
         recorded.as_ref().map(JournalEntry::of) == found.journal
     });
     Ok(differences)
+}
+
+/// What is pending and due by this instant must be in the schedule, in milliseconds since 1970: what was loaded, and
+/// what is due. To be read before the schedule is looked at.
+///
+/// # Errors
+/// If the schedule fails.
+pub async fn must_be_held_until(schedule: &dyn Schedule) -> Result<i64, MaintenanceError> {
+    let now_ms = schedule.clock().now_ms();
+    let loaded_until_ms = schedule.loaded_until().await?;
+    Ok(loaded_until_ms.map_or(now_ms, |loaded_until_ms| loaded_until_ms.max(now_ms)))
 }
 
 /// Reads these in the journal, then finds where the schedule disagrees.
@@ -154,11 +166,13 @@ pub async fn find_recorded(
     find(journal, schedule, &read.collect::<Vec<_>>()).await
 }
 
-/// The kind of difference; `None` if both agree. Assumes that both were read at the same instant.
+/// The kind of difference; `None` if both agree. Assumes that both were read at the same instant. What is pending and due
+/// after `loaded_until_ms` may wait in the journal alone.
 fn judge(
     lane: &Lane,
     journal: Option<&JournalEntry>,
     schedule: Option<Holding>,
+    loaded_until_ms: i64,
 ) -> Option<DifferenceKind> {
     match (journal, schedule) {
         (None, None) => None,
@@ -167,7 +181,9 @@ fn judge(
         (Some(recorded), holding) if recorded.lane != *lane => {
             holding.map(|_| DifferenceKind::OtherLane)
         }
-        (Some(recorded), None) => (recorded.state == State::Scheduled && !recorded.set_aside)
+        (Some(recorded), None) => (recorded.state == State::Scheduled
+            && !recorded.set_aside
+            && recorded.progress.next_due_ms() <= loaded_until_ms)
             .then_some(DifferenceKind::Missing),
         (Some(recorded), Some(holding)) => match recorded.state {
             State::Scheduled if recorded.set_aside => Some(DifferenceKind::SetAside),
@@ -234,7 +250,7 @@ mod tests {
             expected: Option<DifferenceKind>,
         ) {
             let lane = Lane::from_name("https://shop.example");
-            let judged = judge(&lane, journal.as_ref(), schedule);
+            let judged = judge(&lane, journal.as_ref(), schedule, i64::MAX);
             assert_eq!(judged, expected, "{journal:?} {schedule:?}");
         }
         let held = holding(progress());
@@ -264,7 +280,8 @@ mod tests {
         for state in [State::Scheduled, State::Delivered] {
             let recorded = journal_entry(state);
             let check = |schedule, expected| {
-                assert_eq!(judge(&other, recorded.as_ref(), schedule), expected);
+                let judged = judge(&other, recorded.as_ref(), schedule, i64::MAX);
+                assert_eq!(judged, expected);
             };
             check(None, None);
             check(leased(), None);
@@ -273,12 +290,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_after_all_that_was_loaded_is_not_missing() {
+        let recorded = journal_entry(State::Scheduled).expect("an entry");
+        let due_ms = recorded.progress.next_due_ms();
+        let check = |loaded_until_ms, schedule, expected| {
+            let judged = judge(&recorded.lane, Some(&recorded), schedule, loaded_until_ms);
+            assert_eq!(judged, expected, "{loaded_until_ms}");
+        };
+        check(due_ms, None, Some(DifferenceKind::Missing));
+        check(due_ms - 1, None, None);
+        check(i64::MIN, None, None);
+        // It may be there already.
+        check(due_ms - 1, holding(progress()), None);
+        let mut other = progress();
+        other.attempts = 1;
+        check(due_ms - 1, holding(other), Some(DifferenceKind::Elsewhere));
+    }
+
+    #[test]
     fn a_step_apart_is_elsewhere_and_a_moment_apart_is_not() {
         fn check(change: fn(&mut Progress), expected: Option<DifferenceKind>) {
             let mut there = progress();
             change(&mut there);
             let recorded = journal_entry(State::Scheduled).expect("an entry");
-            let found = judge(&recorded.lane, Some(&recorded), holding(there));
+            let found = judge(&recorded.lane, Some(&recorded), holding(there), i64::MAX);
             assert_eq!(found, expected, "{there:?}");
         }
         check(|there| there.attempts = 1, Some(DifferenceKind::Elsewhere));

@@ -8,7 +8,7 @@
 //! time. The waits are jittered, so that instances that were started together do not ask at the same time.
 
 use super::error::MaintenanceError;
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::journal::{JournalError, JournalMaintenance};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -44,6 +44,9 @@ pub trait Duty: Send {
     const NAME: &'static str;
     /// Wait between two steps of a run.
     const STEP_REST: Duration;
+    /// Whether the rest between two runs is over as soon as the schedule's clock has gone on by that time: the clock may
+    /// have been set forward, or the machine suspended.
+    const RESTS_BY_CLOCK: bool = false;
 
     /// Does one step of the run, or begins the next.
     fn step(
@@ -95,7 +98,12 @@ pub(super) async fn run<D: Duty>(
                 held.note_success();
                 D::report(outcome);
                 begun = None;
-                rest(D::rest(started.elapsed())).await;
+                let about = jittered(D::rest(started.elapsed()));
+                let until_ms = clock.now_ms().saturating_add(millis(about));
+                tokio::select! {
+                    () = tokio::time::sleep(about) => {}
+                    () = clock.sleep_until(until_ms), if D::RESTS_BY_CLOCK => {}
+                }
             }
             Err(error) => {
                 held.note_failure(&error);

@@ -2,10 +2,10 @@
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`activity`] writes the
+//! background, [`window`] loads what is due soon, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`activity`] writes the
 //! counters for plots over time. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
-//! [`recovery::load`] puts everything that is pending into a schedule.
+//! [`recovery::load`] puts everything that is pending and due soon into a schedule.
 //!
 //! The verbs:
 //!
@@ -33,6 +33,7 @@ pub mod recovery;
 pub mod repair;
 pub mod scan;
 pub mod sweep;
+pub mod window;
 
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
@@ -47,6 +48,7 @@ use std::sync::Arc;
 use sweep::Sweep;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use window::WindowLoader;
 
 /// For how long after it was accepted a registration may be on its way from the journal to the schedule, in
 /// milliseconds: longer than the timeouts of its calls to both stores. Younger notifications are not compared.
@@ -108,6 +110,9 @@ impl Maintenance {
             let duty = Reconciler::new(journal.clone(), schedule.clone());
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
+            let duty = WindowLoader::new(journal.clone(), schedule.clone());
+            let work = run(duty, journal.clone(), clock.clone(), whole.clone());
+            duties.push(("window loader", until(stop.clone(), work)));
             let duty = Sweep::new(journal.clone(), schedule);
             let work = run(duty, journal.clone(), clock.clone(), whole);
             duties.push(("sweep", until(stop.clone(), work)));

@@ -4,7 +4,7 @@
 //! The journal is read by the instant of registration, newest first. That instant never changes, so no
 //! notification that is pending during the whole scan is missed, however long the scan takes.
 
-use super::difference::{Difference, JournalEntry, find, find_among};
+use super::difference::{Difference, JournalEntry, find, find_among, must_be_held_until};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
@@ -75,6 +75,9 @@ pub struct Pick {
 pub struct ScanPage {
     /// Number of pending notifications of the journal that were looked up in the schedule.
     pub pending: u64,
+    /// Number of pending notifications of the journal that are due so late that they may wait there alone. If the schedule
+    /// holds one, it is found among the entries of the schedule.
+    pub later: u64,
     /// Number of entries of the schedule that were looked up in the journal.
     pub held: u64,
     /// Where the stores disagree.
@@ -105,12 +108,18 @@ pub async fn compare(
             let order = Order::Registered;
             let page = journal.list(&filter, order, *cursor, limit).await?;
             let is_due_after = |at_ms: i64| pick.due_after_ms.is_none_or(|bound| at_ms > bound);
-            let read: Vec<(KeyInLane, Option<JournalEntry>)> = (page.items.iter())
-                .filter(|item| is_due_after(item.progress.next_due_ms()))
+            let picked = || {
+                let items = page.items.iter();
+                items.filter(|item| is_due_after(item.progress.next_due_ms()))
+            };
+            let held_until_ms = must_be_held_until(schedule).await?;
+            let read: Vec<(KeyInLane, Option<JournalEntry>)> = picked()
+                .filter(|item| item.progress.next_due_ms() <= held_until_ms)
                 .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
                 .collect();
             Ok(ScanPage {
                 pending: read.len() as u64,
+                later: (picked().count() - read.len()) as u64,
                 held: 0,
                 differences: find(journal, schedule, &read).await?,
                 next: match page.next {
@@ -125,6 +134,7 @@ pub async fn compare(
             let entries: Vec<KeyInLane> = entries.collect();
             Ok(ScanPage {
                 pending: 0,
+                later: 0,
                 held: entries.len() as u64,
                 differences: find_among(journal, schedule, &entries).await?,
                 next: match page.next {
@@ -135,6 +145,7 @@ pub async fn compare(
         }
         ScanPosition::End => Ok(ScanPage {
             pending: 0,
+            later: 0,
             held: 0,
             differences: Vec::new(),
             next: ScanPosition::End,

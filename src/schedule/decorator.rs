@@ -46,6 +46,8 @@ pub enum ScheduleCall {
     Holds,
     Scan,
     Restore,
+    LoadedUntil,
+    SetLoadedUntil,
     Dead,
     Counts,
     LaneCounts,
@@ -229,6 +231,16 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         unless_empty!(self, Restore, restore, entries)
+    }
+
+    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
+        let calling = self.inner().loaded_until();
+        self.around(ScheduleCall::LoadedUntil, calling).await
+    }
+
+    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
+        let calling = self.inner().set_loaded_until(due_ms);
+        self.around(ScheduleCall::SetLoadedUntil, calling).await
     }
 
     async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {

@@ -1,6 +1,7 @@
 //! Leases on entries: what they allow, how they are asked for, and how they are settled.
 
 use super::entry::Entry;
+use super::window::Window;
 use crate::domain::deferral::{Deferral, LaneMoment};
 use crate::domain::lane::KeyInLane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneReport};
@@ -156,6 +157,18 @@ impl Settlement {
         Self::to(snapshot.state, snapshot.cause, snapshot.progress, ended_ms)
     }
 
+    /// The same, except that an entry which would wait for a time after the window is forgotten: it waits in the journal.
+    /// To be called when the journal has committed that time.
+    #[must_use]
+    pub fn within(self, window: Window, now_ms: i64) -> Self {
+        match self {
+            Self::Again(progress) if !window.includes(progress.next_due_ms(), now_ms) => {
+                Self::forget(progress, now_ms)
+            }
+            settlement => settlement,
+        }
+    }
+
     /// Has a schedule with a journal forget an entry that it should not hold.
     #[must_use]
     pub fn forget(progress: Progress, now_ms: i64) -> Self {
@@ -178,6 +191,20 @@ pub enum Reservation {
     /// it is sent, the journal is asked and the fence is raised. If no entry arrived, this is done for the entry
     /// that is put in next.
     Recheck,
+}
+
+impl Reservation {
+    /// The same, except that an entry which would wait for a time after the window is not put in: it waits in the
+    /// journal. To be called when the journal has committed that time.
+    #[must_use]
+    pub fn within(self, window: Window, now_ms: i64) -> Self {
+        match self {
+            Self::Put(entry) if !window.includes(entry.progress.next_due_ms(), now_ms) => {
+                Self::Forget
+            }
+            reservation => reservation,
+        }
+    }
 }
 
 /// What a settlement did.

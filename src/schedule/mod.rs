@@ -20,6 +20,8 @@
 //!   lane with a rate begin at that rate. Where the settings come from a journal, a claim gives nothing to any lane
 //!   until they are here.
 //! * Every call can be repeated safely: a call that timed out may have been executed.
+//! * Over a journal, what is due after the horizon is not held ([`window`]): a settlement that would put it back removes
+//!   it, and a reservation that would put it in does not.
 //! * A server leases a notification before it changes it by hand ([`ScheduleLeases::lease_one`]), even if
 //!   the notification has no entry here. Then no other server attempts or changes it, and an entry that is
 //!   put in meanwhile waits for the lease.
@@ -40,6 +42,7 @@ pub mod redis;
 pub mod skipped;
 pub mod wake;
 pub mod watched;
+pub mod window;
 
 pub use claim::{ClaimQuota, Claimed};
 pub use entry::{Entry, FoundEntry, Holding};
@@ -62,6 +65,7 @@ use recoverable::Recoverable;
 use skipped::SkippedLanes;
 use std::sync::Arc;
 use wake::Wake;
+use window::Window;
 
 /// Maximum number of entries that a claim takes from a lane before it serves the next due lane. A lane
 /// that has more then waits behind the lanes that are due by now. So all due lanes are served in turn,
@@ -132,6 +136,8 @@ pub struct Limits {
     pub remember_ms: Option<i64>,
     /// Where the settings of lanes come from.
     pub settings_source: SettingsSource,
+    /// How far ahead what is pending is here.
+    pub window: Window,
 }
 
 /// Where the settings of lanes come from.
@@ -290,6 +296,14 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
     /// entry is not changed. For a caller that has just read the entries in the journal; the journal should
     /// be asked again before they are sent ([`Entry::verify`]). No key may come twice.
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
+
+    /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
+    /// that is not known. What is pending and due later may be in the journal alone ([`window`]). With
+    /// [`Window::WHOLE`] it is always `i64::MAX`.
+    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError>;
+
+    /// Notes that everything that is pending in the journal and due by then was put in.
+    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError>;
 
     /// Takes changes of the settings of lanes. Returns `false` if changes before them are missing here: then
     /// everything must be brought again, from the first change on. What is here already is not changed, so a

@@ -74,7 +74,11 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Lane
         | ScheduleCall::Lanes
         | ScheduleCall::ConfigureLanes => Some(Work::Browse),
-        ScheduleCall::SettingsReached | ScheduleCall::EndedOutages | ScheduleCall::Check => None,
+        ScheduleCall::SettingsReached
+        | ScheduleCall::EndedOutages
+        | ScheduleCall::LoadedUntil
+        | ScheduleCall::SetLoadedUntil
+        | ScheduleCall::Check => None,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::health::StoreState;
 use crate::telemetry::process::ProcessReading;
 use crate::telemetry::store_readings::{
     HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
-    StoreReadings,
+    StoreReadings, WindowReading,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -50,7 +50,14 @@ impl Service {
         let schedule = async {
             let counts = within_read_limit(self.schedule.counts()).await?;
             let lanes = within_read_limit(self.schedule.lane_counts()).await;
+            let loaded_until = within_read_limit(self.schedule.loaded_until()).await;
+            let window = self.schedule.limits().window.horizon_ms();
+            let window = window.zip(loaded_until.flatten());
             Some(ScheduleReading {
+                window: window.map(|(horizon_ms, loaded_until_ms)| WindowReading {
+                    horizon_ms,
+                    loaded_ahead_ms: loaded_until_ms.saturating_sub(self.clock.now_ms()),
+                }),
                 pending: counts.pending,
                 in_flight: counts.in_flight,
                 lanes: lanes.map(|lanes| LanesReading {

@@ -57,6 +57,7 @@ use crate::domain::job::BulkJob;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::order::OrderConflict;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
@@ -444,6 +445,9 @@ impl Service {
         journal: &dyn Journal,
         recorded: &Snapshot,
     ) -> Result<bool, ServiceError> {
+        if !self.is_in_window(&recorded.progress) {
+            return Ok(false);
+        }
         let entry = [recorded.key_in_lane()];
         if let [Some(holding)] = with_timeout(self.schedule.holds(&entry)).await?[..] {
             return Ok(holding.in_flight);
@@ -458,6 +462,13 @@ impl Service {
             with_timeout(self.schedule.register(entry)).await?;
         }
         Ok(false)
+    }
+
+    /// Whether a notification with this progress must be in the schedule now. If not, it waits in the journal
+    /// ([`crate::schedule::window`]), which must have committed it before this is asked.
+    fn is_in_window(&self, progress: &Progress) -> bool {
+        let window = self.schedule.limits().window;
+        window.includes(progress.next_due_ms(), self.clock.now_ms())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, RegisterResult, Registering};
+use crate::schedule::memory_budget::MemoryReservation;
 use crate::schedule::{Entry, LeaseRequest, LeasedOne, Registered, ScheduleError, Settlement};
 use std::sync::Arc;
 use uuid::{Timestamp, Uuid};
@@ -66,8 +67,11 @@ impl Service {
         let mut fresh = Snapshot::of_new(&notification, progress);
         self.endpoints.fill_in_url(&mut fresh);
         let entry = Entry::scheduled(notification.clone(), progress);
-        // Kept until the entry is in the schedule.
-        let reserved = self.schedule.reserve_memory(&notification);
+        // Kept until the entry is in the schedule. What waits in the journal takes no memory.
+        let reserved = match self.is_in_window(&progress) {
+            true => self.schedule.reserve_memory(&notification),
+            false => Ok(MemoryReservation::unlimited()),
+        };
         let known = match (&self.recorder, reserved) {
             // A notification that is registered already takes no more memory.
             (_, Err(full)) => Box::pin(self.recorded(&notification.key))
@@ -187,9 +191,13 @@ impl Service {
         Ok(())
     }
 
-    /// Puts a new entry into the schedule. A schedule that has lost its data accepts entries again as soon as
+    /// Puts a new entry into the schedule, unless it is due so late that it waits in the journal. So the schedule is not
+    /// asked for such an entry, and may be out of reach. A schedule that has lost its data accepts entries again as soon as
     /// this server has inspected it. So this function waits for that for a short time.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        if !self.is_in_window(&entry.progress) {
+            return Ok(Registered::Created);
+        }
         match (
             with_timeout(self.schedule.register(entry.clone())).await,
             self.schedule.recoverable(),

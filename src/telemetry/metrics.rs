@@ -321,6 +321,7 @@ mod tests {
     use crate::domain::deferral::Deferral;
     use crate::telemetry::store_readings::{
         HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
+        WindowReading,
     };
 
     fn attempt(outcome: Outcome, late_ms: i64, duration_ms: i64) -> Attempt {
@@ -379,6 +380,10 @@ mod tests {
                     open: 5,
                     probing: 3,
                     held: 1,
+                }),
+                window: Some(WindowReading {
+                    horizon_ms: 3_600_000,
+                    loaded_ahead_ms: 1_799_500,
                 }),
             }),
             memory: Some(MemoryReading {
@@ -459,6 +464,8 @@ mod tests {
             "ringback_oldest_due_seconds 61.5",
             r#"ringback_lanes{state="probing"} 3"#,
             r#"ringback_lanes{state="held"} 1"#,
+            "ringback_schedule_horizon_seconds 3600.0",
+            "ringback_schedule_loaded_ahead_seconds 1799.5",
             r#"ringback_store_call_duration_seconds_bucket{le="0.01",store="journal",work="reading"} 1"#,
             "process_open_fds 12.0",
             "process_cpu_seconds_total 1.25",

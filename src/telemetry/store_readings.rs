@@ -64,6 +64,17 @@ pub struct ScheduleReading {
     pub in_flight: u64,
     /// Lanes that have entries; `None` if they could not be counted.
     pub lanes: Option<LanesReading>,
+    /// How far ahead it was loaded from the journal; `None` if there is none, or if that is not known.
+    pub window: Option<WindowReading>,
+}
+
+/// How far ahead a schedule holds what is pending, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowReading {
+    /// The setting.
+    pub horizon_ms: i64,
+    /// How far after now everything is due that was loaded; below 0 if it is overdue.
+    pub loaded_ahead_ms: i64,
 }
 
 /// How many lanes with pending notifications are in which state.
@@ -194,6 +205,18 @@ fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt
             (("state", "in_flight"), schedule.in_flight),
         ],
     )?;
+    if let Some(window) = schedule.window {
+        samples.seconds(
+            "schedule_horizon",
+            "With a journal: what is due within this time is put into the schedule at once",
+            window.horizon_ms as f64 / 1_000.0,
+        )?;
+        samples.seconds(
+            "schedule_loaded_ahead",
+            "How far after now everything is due that was loaded from the journal into the schedule; about half of the horizon",
+            window.loaded_ahead_ms as f64 / 1_000.0,
+        )?;
+    }
     let Some(lanes) = schedule.lanes else {
         return Ok(());
     };

@@ -17,7 +17,7 @@ use ringback::telemetry::metrics::Metrics;
 use ringback::telemetry::process::ProcessReading;
 use ringback::telemetry::store_readings::{
     HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
-    StoreReadings,
+    StoreReadings, WindowReading,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write as _};
@@ -175,7 +175,7 @@ fn every_setting_is_explained_and_takes_the_bounds_that_are_documented() {
             bounded += 1;
         }
     }
-    assert_eq!(bounded, 17, "the settings with bounds are found");
+    assert_eq!(bounded, 18, "the settings with bounds are found");
 }
 
 /// The lowest and the highest value, as in "`100ms` to `5m`". Not the bounds of a length, as in "1 to
@@ -255,6 +255,10 @@ fn the_documented_metrics_are_those_that_are_exported() {
             pending: 0,
             in_flight: 0,
             lanes: Some(LanesReading::default()),
+            window: Some(WindowReading {
+                horizon_ms: 0,
+                loaded_ahead_ms: 0,
+            }),
         }),
         memory: Some(MemoryReading {
             taken: 0,

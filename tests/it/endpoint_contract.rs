@@ -17,6 +17,7 @@ use ringback::journal::{
 };
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{Limits, Schedule, ScheduleReads as _, SettingsSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,6 +87,7 @@ impl Redis {
                 lease_ms: 20_000,
                 remember_ms: Some(600_000),
                 settings_source: SettingsSource::Schedule,
+                window: Window::WHOLE,
             },
             time: Time::Clock,
             owner: NO_JOURNAL.into(),

@@ -104,7 +104,7 @@ async fn compare(
     let progress = ProgressDisplay::of("notifications compared", report.to_compare());
     while comparison.step().await.context("comparing the stores")? {
         let compared = comparison.compared();
-        progress.at(compared.journal + compared.schedule);
+        progress.at(compared.journal + compared.later + compared.schedule);
     }
     drop(progress);
     Ok(comparison.compared().clone())

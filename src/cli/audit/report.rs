@@ -125,6 +125,7 @@ impl AuditReport {
             })),
             "compared": compared.map(|compared| json!({
                 "journal": compared.journal,
+                "later": compared.later,
                 "schedule": compared.schedule,
                 "complete": !compared.cut_short,
                 "differences": {
@@ -201,6 +202,7 @@ fn say_held(held: &ScheduleTotals, line: &mut impl FnMut(String)) {
 fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(String)) {
     let Compared {
         journal,
+        later,
         schedule,
         different,
         differences,
@@ -214,6 +216,11 @@ fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(Str
             many => format!("{many} differences"),
         }
     ));
+    if *later > 0 {
+        line(format!(
+            "          {later} more are due later, and wait in the journal until they are loaded (--horizon)"
+        ));
+    }
     if differences.is_empty() {
         return;
     }

@@ -43,11 +43,13 @@ impl JournalMaintenance for PostgresJournal {
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         let bodies = BodyReading::Read;
         let call = pending::FindPendingPage {
             cursor,
+            until_ms,
             limit,
             bodies,
         };
@@ -57,11 +59,13 @@ impl JournalMaintenance for PostgresJournal {
     async fn pending_page_without_bodies(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         let bodies = BodyReading::LengthOnly;
         let call = pending::FindPendingPage {
             cursor,
+            until_ms,
             limit,
             bodies,
         };

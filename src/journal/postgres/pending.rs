@@ -59,7 +59,7 @@ const PAGE: &str = concat!(
             ) - octet_length(p.body) AS bytes_before
         FROM (
             SELECT * FROM statuses
-            WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
+            WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
             ORDER BY next_due_ms, notification LIMIT $3
         ) AS s
         LEFT JOIN LATERAL (
@@ -75,7 +75,7 @@ const PAGE: &str = concat!(
      ) AS set_aside
      FROM weighed AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
-    " WHERE coalesce(s.bytes_before, 0) < $4
+    " WHERE coalesce(s.bytes_before, 0) < $5
      ORDER BY s.next_due_ms, s.notification"
 );
 
@@ -88,7 +88,7 @@ const PAGE_WITHOUT_BODIES: &str = concat!(
      ) AS set_aside
      FROM (
         SELECT * FROM statuses
-        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
+        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
         ORDER BY next_due_ms, notification LIMIT $3
      ) AS s
      LEFT JOIN LATERAL (
@@ -202,6 +202,7 @@ impl PostgresCall for FindPending<'_> {
 /// See [`crate::journal::JournalMaintenance::pending_page`].
 pub(super) struct FindPendingPage {
     pub(super) cursor: Option<Cursor>,
+    pub(super) until_ms: i64,
     pub(super) limit: usize,
     pub(super) bodies: BodyReading,
 }
@@ -222,7 +223,8 @@ impl PostgresCall for FindPendingPage {
         let page = page
             .bind(after.at_ms)
             .bind(after.row)
-            .bind(limit_of(self.limit));
+            .bind(limit_of(self.limit))
+            .bind(self.until_ms);
         let page = match self.bodies {
             BodyReading::Read => page.bind(PAGE_BYTES),
             BodyReading::LengthOnly => page,

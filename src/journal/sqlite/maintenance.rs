@@ -34,17 +34,21 @@ impl JournalMaintenance for SqliteJournal {
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, BodyReading::Read).await?)
+        let bodies = BodyReading::Read;
+        Ok(pending::pending_page(&self.readers, cursor, until_ms, limit, bodies).await?)
     }
 
     async fn pending_page_without_bodies(
         &self,
         cursor: Option<Cursor>,
+        until_ms: i64,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, BodyReading::LengthOnly).await?)
+        let bodies = BodyReading::LengthOnly;
+        Ok(pending::pending_page(&self.readers, cursor, until_ms, limit, bodies).await?)
     }
 
     async fn changes(

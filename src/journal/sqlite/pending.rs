@@ -88,6 +88,7 @@ pub(super) async fn payload(
 pub(super) async fn pending_page(
     readers: &SqlitePool,
     mut cursor: Option<Cursor>,
+    until_ms: i64,
     limit: usize,
     bodies: BodyReading,
 ) -> Result<(Vec<Pending>, Option<Cursor>), SqliteFailure> {
@@ -97,7 +98,7 @@ pub(super) async fn pending_page(
     let (mut looked_at, mut bytes) = (0, 0);
     while looked_at < limit && bytes < PAGE_BYTES {
         let wanted = READ_AT_A_TIME.min(limit - looked_at);
-        let found = next_pending(&mut reading, cursor, wanted, bodies).await?;
+        let found = next_pending(&mut reading, cursor, until_ms, wanted, bodies).await?;
         for row in &found {
             cursor = Some(Cursor {
                 at_ms: row.try_get("next_due_ms")?,
@@ -139,10 +140,11 @@ macro_rules! pending_where {
     };
 }
 const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
-const DUE_AFTER: &str = pending_where!("n.next_due_ms > ?");
+const DUE_AFTER: &str = pending_where!("n.next_due_ms > ? AND n.next_due_ms <= ?");
 const DUE_WITH_WITHOUT_BODIES: &str =
     pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
-const DUE_AFTER_WITHOUT_BODIES: &str = pending_where!("n.next_due_ms > ?", without_bodies);
+const DUE_AFTER_WITHOUT_BODIES: &str =
+    pending_where!("n.next_due_ms > ? AND n.next_due_ms <= ?", without_bodies);
 
 /// Finds the next rows after a cursor, with two searches: one for the due time of the cursor, one for later
 /// due times. SQLite cannot search an index by a due time together with a row number. With one search, it
@@ -151,6 +153,7 @@ const DUE_AFTER_WITHOUT_BODIES: &str = pending_where!("n.next_due_ms > ?", witho
 async fn next_pending(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,
+    until_ms: i64,
     wanted: usize,
     bodies: BodyReading,
 ) -> Result<Vec<SqliteRow>, SqliteFailure> {
@@ -170,6 +173,7 @@ async fn next_pending(
     if found.len() < wanted {
         let mut later = sqlx::query(due_after)
             .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
+            .bind(until_ms)
             .bind(limit_of(wanted - found.len()))
             .fetch_all(connection)
             .await?;

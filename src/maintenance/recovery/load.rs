@@ -1,5 +1,6 @@
-//! Loading a schedule from the journal. In embedded mode the whole schedule is loaded, since it is in
-//! memory. In Redis the missing entries are loaded, beside the traffic.
+//! Loading a schedule from the journal. In embedded mode everything that is due soon is loaded, since the schedule is in
+//! memory. In Redis the missing entries are loaded, beside the traffic. What is due later waits in the journal
+//! ([`crate::schedule::window`]).
 //!
 //! Pending notifications are read soonest due first, so that attempts continue as soon as the first are
 //! loaded. Registrations continue meanwhile: a server writes a registration to the journal first and puts it
@@ -24,8 +25,7 @@ const PAGES_AHEAD: usize = 1;
 pub struct Loader<'schedule> {
     journal: Arc<dyn JournalMaintenance>,
     schedule: &'schedule dyn Schedule,
-    verify: bool,
-    bodies: LoadBodies,
+    reads: PageReads,
     reading: Option<ReadAhead>,
     /// The page that was read and is not yet put in.
     page: Option<LoadPage>,
@@ -44,6 +44,39 @@ pub struct Loaded {
     pub restored: Restored,
 }
 
+/// How the pages are read.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::maintenance) struct PageReads {
+    /// Up to which due time, in milliseconds since 1970.
+    pub(in crate::maintenance) until_ms: i64,
+    /// Maximum number of notifications of a page.
+    pub(in crate::maintenance) limit: usize,
+    /// Whether the journal is asked again before an entry is sent.
+    pub(in crate::maintenance) verify: bool,
+    bodies: LoadBodies,
+}
+
+impl PageReads {
+    /// For this schedule, up to what is due soon.
+    pub(in crate::maintenance) fn of(
+        schedule: &dyn Schedule,
+        now_ms: i64,
+        limit: usize,
+        verify: bool,
+    ) -> Self {
+        let window = schedule.limits().window;
+        Self {
+            until_ms: window.load_until_ms(now_ms),
+            limit,
+            verify,
+            bodies: match schedule.recoverable() {
+                Some(_) => LoadBodies::Put,
+                None => LoadBodies::Left,
+            },
+        }
+    }
+}
+
 /// Whether bodies are put into the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoadBodies {
@@ -53,10 +86,11 @@ enum LoadBodies {
     Left,
 }
 
-struct LoadPage {
-    entries: Vec<Entry>,
+/// A page of the pending notifications.
+pub(in crate::maintenance) struct LoadPage {
+    pub(in crate::maintenance) entries: Vec<Entry>,
     /// The cursor of the next page; `None` if this is the last.
-    next: Option<Cursor>,
+    pub(in crate::maintenance) next: Option<Cursor>,
 }
 
 /// Reads pages ahead in a task of its own. The task ends after the last page, or after a failure.
@@ -77,11 +111,7 @@ impl<'schedule> Loader<'schedule> {
         Self {
             journal,
             schedule,
-            verify,
-            bodies: match schedule.recoverable() {
-                Some(_) => LoadBodies::Put,
-                None => LoadBodies::Left,
-            },
+            reads: PageReads::of(schedule, schedule.clock().now_ms(), PAGE, verify),
             reading: None,
             page: None,
             cursor: None,
@@ -114,6 +144,9 @@ impl<'schedule> Loader<'schedule> {
         // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
         let restored = self.schedule.restore(&page.entries).await?;
+        if page.next.is_none() {
+            self.schedule.set_loaded_until(self.reads.until_ms).await?;
+        }
         self.done.read += page.entries.len() as u64;
         self.done.restored.missing += restored.missing;
         self.done.restored.moved += restored.moved;
@@ -125,7 +158,7 @@ impl<'schedule> Loader<'schedule> {
     async fn next_page(&mut self) -> Result<LoadPage, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
             let journal = Arc::clone(&self.journal);
-            ReadAhead::start(journal, self.cursor, self.verify, self.bodies)
+            ReadAhead::start(journal, self.cursor, self.reads)
         });
         match reading.pages.recv().await {
             Some(Ok(page)) => {
@@ -156,13 +189,12 @@ impl ReadAhead {
     fn start(
         journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
-        verify: bool,
-        bodies: LoadBodies,
+        reads: PageReads,
     ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
             loop {
-                let page = read(journal.as_ref(), cursor, verify, bodies).await;
+                let page = read(journal.as_ref(), cursor, reads).await;
                 cursor = page.as_ref().map_or(None, |page| page.next);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
@@ -176,18 +208,20 @@ impl ReadAhead {
     }
 }
 
-async fn read(
+/// Reads the page after a cursor.
+pub(in crate::maintenance) async fn read(
     journal: &dyn JournalMaintenance,
     cursor: Option<Cursor>,
-    verify: bool,
-    bodies: LoadBodies,
+    reads: PageReads,
 ) -> Result<LoadPage, JournalError> {
-    let (pending, next) = match bodies {
-        LoadBodies::Put => journal.pending_page(cursor, PAGE).await?,
-        LoadBodies::Left => journal.pending_page_without_bodies(cursor, PAGE).await?,
+    let (until_ms, limit) = (reads.until_ms, reads.limit);
+    let reading = match reads.bodies {
+        LoadBodies::Put => journal.pending_page(cursor, until_ms, limit),
+        LoadBodies::Left => journal.pending_page_without_bodies(cursor, until_ms, limit),
     };
+    let (pending, next) = reading.await?;
     let entry = |pending: Pending| Entry {
-        verify,
+        verify: reads.verify,
         ..Entry::scheduled(pending.notification, pending.progress)
     };
     Ok(LoadPage {
@@ -196,7 +230,7 @@ async fn read(
     })
 }
 
-/// Puts the pending notifications that are not set aside into a schedule that is not yet in use. If the schedule
+/// Puts the pending notifications that are due soon and not set aside into a schedule that is not yet in use. If the schedule
 /// is in memory, the bodies stay in the journal: together they may be larger than the memory.
 ///
 /// # Errors

@@ -37,6 +37,7 @@ use crate::schedule::memory_budget::{
 use crate::schedule::recoverable::Recoverable;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
+use crate::schedule::window::Window;
 use crate::schedule::{
     ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease, LeaseRequest,
     LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
@@ -151,7 +152,8 @@ impl ScheduleLeases for MemorySchedule {
     }
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.change(|state, now_ms| state.settle(&lease, settlement, now_ms))
+        let window = self.limits.window;
+        self.change(|state, now_ms| state.settle(&lease, settlement.within(window, now_ms), now_ms))
     }
 
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
@@ -167,7 +169,10 @@ impl ScheduleLeases for MemorySchedule {
         lease: LeaseToken,
         reservation: Reservation,
     ) -> Result<Settled, ScheduleError> {
-        self.change(|state, now_ms| state.end_reservation(&lease, reservation, now_ms))
+        let window = self.limits.window;
+        self.change(|state, now_ms| {
+            state.end_reservation(&lease, reservation.within(window, now_ms), now_ms)
+        })
     }
 }
 
@@ -242,6 +247,18 @@ impl ScheduleMaintenance for MemorySchedule {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         self.change(|state, now_ms| state.restore(entries, now_ms))
+    }
+
+    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
+        match self.limits.window == Window::WHOLE {
+            true => Ok(Some(i64::MAX)),
+            false => Ok(self.state()?.loaded_until_ms),
+        }
+    }
+
+    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
+        self.state()?.loaded_until_ms = Some(due_ms);
+        Ok(())
     }
 
     async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {

@@ -88,6 +88,8 @@ pub(super) struct MemoryState {
     number: u16,
     /// Up to which change the settings of lanes are here.
     settings: SettingsProgress,
+    /// Up to which due time everything was put in.
+    pub(super) loaded_until_ms: Option<i64>,
 }
 
 impl MemoryState {
@@ -108,6 +110,7 @@ impl MemoryState {
             ended: EndedEntries::default(),
             number: 0,
             settings: SettingsProgress::default(),
+            loaded_until_ms: None,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::priority::Priority;
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
+use crate::schedule::window::Window;
 use crate::schedule::{ClaimQuota, KnownToJournal, SettingsSource};
 use bytes::Bytes;
 
@@ -21,6 +22,7 @@ const LIMITS: Limits = Limits {
     lease_ms: 15_000,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
 const BODY: &[u8] = &[7; 2_000];
 const SMALL_BODY: &[u8] = &[7; 1_024];

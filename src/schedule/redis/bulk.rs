@@ -3,7 +3,7 @@
 use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, lane_settings, outages, slot};
+use super::{RedisSchedule, lane_settings, outages, slot, window};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
@@ -35,6 +35,14 @@ impl ScheduleMaintenance for RedisSchedule {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         restore(&self.partitions, entries).await
+    }
+
+    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
+        window::loaded_until(self).await
+    }
+
+    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
+        window::set_loaded_until(self, due_ms).await
     }
 
     async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {

@@ -111,10 +111,11 @@ impl ScheduleLeases for RedisSchedule {
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
         let partition = self.partition(&lease.entry.notification.lane);
+        let passing = PassedTurn::of(&lease, &settlement);
+        let settlement = settlement.within(self.limits.window, self.clock.now_ms());
         if lease.entry.notification.order.is_none() {
             return partition.settle(Settling::Lease(lease, settlement)).await;
         }
-        let passing = PassedTurn::of(&lease, &settlement);
         let settled = partition.settle(Settling::Lease(lease, settlement)).await?;
         if let (Settled::Done, Some(passing)) = (settled, passing) {
             partition.pass_turn(&passing).await;
@@ -137,6 +138,7 @@ impl ScheduleLeases for RedisSchedule {
         lease: LeaseToken,
         reservation: Reservation,
     ) -> Result<Settled, ScheduleError> {
+        let reservation = reservation.within(self.limits.window, self.clock.now_ms());
         self.partition(&lease.entry().lane)
             .settle(Settling::Reservation(lease, reservation))
             .await

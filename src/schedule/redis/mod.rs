@@ -58,6 +58,7 @@ mod reply;
 mod script;
 mod script_text;
 pub mod survey;
+mod window;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};

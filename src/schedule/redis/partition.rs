@@ -70,6 +70,7 @@ pub struct Partition {
     pub lane_page: Script,
     order: Script,
     pub outages: Script,
+    pub loaded_until: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -112,6 +113,7 @@ impl Partition {
             lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
             order: Script::with_common(include_str!("lua/order.lua")),
             outages: Script::with_common(include_str!("lua/outages.lua")),
+            loaded_until: Script::with_common(include_str!("lua/loaded_until.lua")),
             configure: Script::with_common(concat!(
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")

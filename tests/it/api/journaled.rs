@@ -11,6 +11,7 @@ use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Prune, Recorded};
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, SettingsSource, Settlement};
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use ringback::service::Service;
@@ -38,6 +39,7 @@ impl Journaled {
             lease_ms: 20_000,
             remember_ms: None,
             settings_source: SettingsSource::Schedule,
+            window: Window::WHOLE,
         };
         let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
         let service = Service::new(Some(recorder.clone()), schedule.clone());

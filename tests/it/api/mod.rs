@@ -23,6 +23,7 @@ use ringback::clock::{Clock, ManualClock};
 use ringback::domain::state::{Cause, State};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Lease, Limits, SettingsSource, Settled, Settlement};
 use ringback::service::Service;
 use serde_json::{Value, json};
@@ -225,6 +226,7 @@ fn memory(clock: &ManualClock) -> MemorySchedule {
         lease_ms: 20_000,
         remember_ms: Some(600_000),
         settings_source: SettingsSource::Schedule,
+        window: Window::WHOLE,
     };
     MemorySchedule::new(Arc::new(clock.clone()), limits)
 }

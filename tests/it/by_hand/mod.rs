@@ -17,6 +17,7 @@ use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Entry, Limits, Schedule, SettingsSource, Settled, Settlement,
 };
@@ -35,6 +36,7 @@ const LIMITS: Limits = Limits {
     lease_ms: 15_000,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
 
 /// A service over a schedule in memory and a journal in SQLite; its clock stands still.

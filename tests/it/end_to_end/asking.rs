@@ -14,6 +14,7 @@ use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits, SettingsSource};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
@@ -54,6 +55,7 @@ impl Scene {
                 lease_ms: 15_000,
                 remember_ms: None,
                 settings_source: SettingsSource::Schedule,
+                window: Window::WHOLE,
             },
             time: Time::Clock,
             owner,

@@ -16,6 +16,7 @@ use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::ScheduleLeases as _;
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Entry, Limits, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::io;
@@ -29,6 +30,7 @@ const LIMITS: Limits = Limits {
     lease_ms: 15_000,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::notification::{Registration, Target};
 use ringback::health::Health;
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Entry, Limits, Schedule, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::io;
@@ -28,6 +29,7 @@ const LIMITS: Limits = Limits {
     lease_ms: 60_000,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
 /// More than a runtime has threads for blocking work.
 const HANGING: usize = 600;

@@ -13,6 +13,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
 use ringback::maintenance::recovery::load::load;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, Schedule, SettingsSource};
 use ringback::service::{Service, ServiceError};
 use std::sync::Arc;
@@ -136,6 +137,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
             lease_ms: 15_000,
             remember_ms: None,
             settings_source: SettingsSource::Schedule,
+            window: Window::WHOLE,
         },
         time: Time::Clock,
         owner: journal.id().to_string(),

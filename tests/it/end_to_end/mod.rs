@@ -63,6 +63,7 @@ mod traces;
 mod unreadable_attempts;
 mod unreadable_default_keys;
 mod unreadable_endpoints;
+mod window;
 
 /// Makes one test of each function for each of the stores.
 macro_rules! on_stores {

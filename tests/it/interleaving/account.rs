@@ -28,6 +28,7 @@ pub async fn until_ended(world: &World, ids: &[&str]) -> Result<(), String> {
     let mut left = String::new();
     for round in 0..ROUNDS {
         look(&judge.schedule, Some(&judge.journal)).await;
+        let _ = judge.load().await;
         while judge.attempt().await.is_ok_and(|many| many > 0) {}
         left.clear();
         for id in ids {
@@ -131,7 +132,8 @@ pub async fn check(world: &World, told: &Told, id: &str, outcome: &Outcome) -> V
             Operation::Register
             | Operation::RegisterAgain
             | Operation::Attempt
-            | Operation::Reconcile => {}
+            | Operation::Reconcile
+            | Operation::Load => {}
         }
     }
     if matches!(told.before, Before::Postponed | Before::Advanced)

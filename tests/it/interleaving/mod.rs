@@ -28,10 +28,11 @@ mod world;
 use crate::support::chance::Chance;
 use operations::{Before, Operation};
 use report::Found;
+use ringback::schedule::window::Window;
 use run::{Trial, Trouble, run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use world::{Kind, Redis, World};
+use world::{Kind, Redis, SHORT_WINDOW, World};
 
 /// Orders tried of each pair, state and trouble, unless asked for otherwise.
 const SHORT: u64 = 3;
@@ -39,17 +40,34 @@ const SHORT: u64 = 3;
 const SHORT_OF_REDIS: u64 = 1;
 
 async fn all(kind: Kind, whose: Redis, troubles: &[Trouble]) {
+    let world = World::of(kind, whose, Window::WHOLE).await;
+    all_of(world, kind, whose, Operation::ALL, troubles).await;
+}
+
+/// Where what is due in more than some seconds waits in the journal alone.
+async fn all_with_window(kind: Kind, whose: Redis, troubles: &[Trouble]) {
+    let world = World::of(kind, whose, SHORT_WINDOW).await;
+    all_of(world, kind, whose, Operation::ALL_WITH_WINDOW, troubles).await;
+}
+
+async fn all_of(
+    world: World,
+    kind: Kind,
+    whose: Redis,
+    operations: &[Operation],
+    troubles: &[Trouble],
+) {
     let short = match whose {
         Redis::Shared => SHORT,
         Redis::Own => SHORT_OF_REDIS,
     };
     let many = requested::runs().unwrap_or(short);
     let seed = requested::seed();
-    let world = Arc::new(World::of(kind, whose).await);
+    let world = Arc::new(world);
     let (mut tried, mut found) = (HashSet::new(), Found::default());
     let mut pairs = 0;
-    for (place, one) in Operation::ALL.iter().enumerate() {
-        for other in &Operation::ALL[place..] {
+    for (place, one) in operations.iter().enumerate() {
+        for other in &operations[place..] {
             let pair = [*one, *other];
             pairs += 1;
             for before in Before::of(pair) {
@@ -102,4 +120,19 @@ async fn on_redis_that_is_set_back_with_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_that_is_set_back_with_postgres() {
     all(Kind::RedisAndPostgres, Redis::Own, OF_REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_window_in_memory_with_sqlite() {
+    all_with_window(Kind::MemoryAndSqlite, Redis::Shared, OF_SERVERS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_window_on_redis_with_postgres() {
+    all_with_window(Kind::RedisAndPostgres, Redis::Shared, OF_SERVERS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_window_on_redis_that_is_set_back_with_postgres() {
+    all_with_window(Kind::RedisAndPostgres, Redis::Own, OF_REDIS).await;
 }

@@ -1,6 +1,6 @@
 //! What a server does to a notification while another one is half-way through something else.
 
-use super::world::{Most, Server, World, key};
+use super::world::{LOADABLE_MS, Most, Server, World, key};
 use ringback::domain::change::Change;
 use ringback::domain::notification::Start;
 use ringback::domain::order::OrderMode;
@@ -27,6 +27,8 @@ pub enum Operation {
     Discard,
     /// Compares both stores and brings the schedule to where the journal stands.
     Reconcile,
+    /// Brings what is due soon from the journal into the schedule.
+    Load,
 }
 
 impl Operation {
@@ -41,6 +43,18 @@ impl Operation {
         Self::Reschedule,
         Self::Discard,
         Self::Reconcile,
+    ];
+
+    /// Where a part of what is pending waits in the journal alone.
+    pub const ALL_WITH_WINDOW: &[Self] = &[
+        Self::Register,
+        Self::Attempt,
+        Self::Cancel,
+        Self::Retry,
+        Self::Replay,
+        Self::Reschedule,
+        Self::Reconcile,
+        Self::Load,
     ];
 
     /// Whether it is done to what is pending.
@@ -82,12 +96,16 @@ pub enum Before {
     Postponed,
     /// Likewise, and it is due at once.
     Advanced,
+    /// It was left to the journal, and is due so soon that it may be loaded now.
+    Loadable,
 }
 
 impl Before {
     /// From which it makes sense to do these two.
     pub fn of(pair: [Operation; 2]) -> &'static [Self] {
-        if pair.contains(&Operation::Resend) {
+        if pair.contains(&Operation::Load) && pair.iter().all(|one| one.is_for_pending()) {
+            &[Self::Loadable, Self::Later, Self::Due, Self::Unscheduled]
+        } else if pair.contains(&Operation::Resend) {
             &[Self::Delivered, Self::Resent]
         } else if pair.iter().any(|one| one.registers()) {
             &[Self::Unknown, Self::Unscheduled]
@@ -152,6 +170,13 @@ impl World {
             Before::Unknown => {}
             Before::Due => register(0).await,
             Before::Later => register(30_000).await,
+            Before::Loadable => {
+                self.outlast_the_last_loss();
+                // Whatever was loaded before is noted, and this is due after it.
+                judge.load().await.expect("loaded");
+                register(30_000).await;
+                self.clock.advance(LOADABLE_MS);
+            }
             Before::Unscheduled => self.only_in_journal(id, registration, judge).await,
             Before::Dead | Before::Delivered => {
                 register(0).await;
@@ -291,5 +316,9 @@ pub async fn perform(
             server.reconcile(&key).await;
             Answer::Nothing
         }
+        Operation::Load => match server.load().await {
+            Ok(()) => Answer::Nothing,
+            Err(error) => Answer::Failed(error.to_string()),
+        },
     }
 }

@@ -68,7 +68,8 @@ pub fn registered(before: Before, chance: &mut Chance) -> Registered {
         | Before::Later
         | Before::Unscheduled
         | Before::Postponed
-        | Before::Advanced => *chance.pick(&[Most::One, Most::Three]),
+        | Before::Advanced
+        | Before::Loadable => *chance.pick(&[Most::One, Most::Three]),
     };
     let good = match before {
         Before::Dead | Before::Replayed => 2,
@@ -78,7 +79,8 @@ pub fn registered(before: Before, chance: &mut Chance) -> Registered {
         | Before::Later
         | Before::Unscheduled
         | Before::Postponed
-        | Before::Advanced => *chance.pick(&[1, 1, 2]),
+        | Before::Advanced
+        | Before::Loadable => *chance.pick(&[1, 1, 2]),
     };
     Registered {
         good,

@@ -48,6 +48,8 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::Find => Some("schedule.find"),
         ScheduleCall::Holds => Some("schedule.holds"),
         ScheduleCall::Restore => Some("schedule.restore"),
+        ScheduleCall::LoadedUntil => Some("schedule.loaded_until"),
+        ScheduleCall::SetLoadedUntil => Some("schedule.set_loaded_until"),
         ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),
         ScheduleCall::InFlight
         | ScheduleCall::Scan
@@ -98,11 +100,11 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
         JournalCall::Pending => Some("journal.pending"),
+        JournalCall::PendingPage => Some("journal.pending_page"),
         JournalCall::Bodies => Some("journal.bodies"),
         JournalCall::AllSetAside
         | JournalCall::Transitions
         | JournalCall::Payload
-        | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::LastAttempts
         | JournalCall::JobChanges

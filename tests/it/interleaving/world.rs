@@ -27,11 +27,14 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::maintenance::difference::find_recorded;
+use ringback::maintenance::error::MaintenanceError;
 use ringback::maintenance::recovery::resync::Resync;
 use ringback::maintenance::repair::{RepairNotes, repair};
+use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError, SettingsSource};
 use ringback::service::Service;
 use ringback::telemetry::metrics::Metrics;
@@ -49,7 +52,12 @@ const LIMITS: Limits = Limits {
     lease_ms: LEASE_MS,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
+/// A short window: what is due in more than 20 s waits in the journal alone, and is loaded 10 s before it is due.
+pub const SHORT_WINDOW: Window = Window::of(Duration::from_secs(20));
+/// After how long something may be loaded that was registered to be due in half a minute, in milliseconds.
+pub const LOADABLE_MS: i64 = 21_000;
 /// How long a call may last.
 pub const LONGEST_CALL: Duration = Duration::from_secs(10);
 /// Longest wait for Redis to keep what it holds.
@@ -106,8 +114,9 @@ pub enum Most {
 pub const JUDGE: usize = 2;
 
 impl World {
-    pub async fn of(kind: Kind, whose: Redis) -> Self {
+    pub async fn of(kind: Kind, whose: Redis, window: Window) -> Self {
         crate::support::install_tls();
+        let limits = Limits { window, ..LIMITS };
         let dir = fast_directory();
         let clock = ManualClock::at(BEGIN_MS);
         let mut journals: Vec<Arc<dyn Journal>> = Vec::new();
@@ -130,7 +139,7 @@ impl World {
         match kind {
             Kind::MemoryAndSqlite => {
                 let schedule: Arc<dyn Schedule> =
-                    Arc::new(MemorySchedule::new(Arc::new(clock.clone()), LIMITS));
+                    Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
                 schedules.extend([schedule.clone(), schedule.clone(), schedule]);
             }
             Kind::RedisAndSqlite | Kind::RedisAndPostgres => {
@@ -140,7 +149,7 @@ impl World {
                 };
                 for _ in 0..3 {
                     let owner = journals[0].id().to_string();
-                    schedules.push(schedule_on(&url, owner, &clock).await);
+                    schedules.push(schedule_on(&url, owner, limits, &clock).await);
                 }
             }
         }
@@ -301,11 +310,16 @@ fn client(number: usize) -> Arc<HttpClient> {
     Arc::new(client)
 }
 
-async fn schedule_on(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {
+async fn schedule_on(
+    url: &str,
+    owner: String,
+    limits: Limits,
+    clock: &ManualClock,
+) -> Arc<dyn Schedule> {
     let options = Options {
         url: url.to_string(),
         partitions: 1,
-        limits: LIMITS,
+        limits,
         time: Time::Clock,
         owner,
         signing: None,
@@ -337,6 +351,13 @@ impl Server {
             self.worker.run(lease).await;
         }
         Ok(many)
+    }
+
+    /// Brings what is due soon from the journal into the schedule.
+    pub async fn load(&self) -> Result<(), MaintenanceError> {
+        let now_ms = self.schedule.clock().now_ms();
+        let mut loader = WindowLoader::new(self.journal.clone(), self.schedule.clone());
+        loader.pass(now_ms).await.map(drop)
     }
 
     /// Compares one notification and brings it to where the journal stands.

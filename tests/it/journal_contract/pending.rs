@@ -15,7 +15,10 @@ use ringback::journal::{Journal, Pending};
 async fn pages(journal: &dyn Journal, limit: usize) -> Vec<Vec<Pending>> {
     let (mut pages, mut cursor) = (Vec::new(), None);
     loop {
-        let (page, next) = journal.pending_page(cursor, limit).await.expect("read");
+        let (page, next) = journal
+            .pending_page(cursor, i64::MAX, limit)
+            .await
+            .expect("read");
         assert!(page.len() <= limit);
         match next {
             Some(next) => cursor = Some(next),
@@ -145,8 +148,11 @@ pub async fn pages_without_bodies_are_the_same_but_for_them(store: &dyn Store) {
     for limit in [7, 64, 1_000] {
         let (mut cursor, mut other_cursor) = (None, None);
         loop {
-            let (whole, next) = journal.pending_page(cursor, limit).await.expect("read");
-            let reading = journal.pending_page_without_bodies(other_cursor, limit);
+            let (whole, next) = journal
+                .pending_page(cursor, i64::MAX, limit)
+                .await
+                .expect("read");
+            let reading = journal.pending_page_without_bodies(other_cursor, i64::MAX, limit);
             let (without, other_next) = reading.await.expect("read");
             assert_eq!(next, other_next);
             assert_eq!(whole.len(), without.len());

@@ -32,8 +32,11 @@ fn since_then(reason: &str) -> Option<SetAside> {
 async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let (page, next) = journal.pending_page(cursor, limit).await.expect("read");
-        let reading = journal.pending_page_without_bodies(cursor, limit);
+        let (page, next) = journal
+            .pending_page(cursor, i64::MAX, limit)
+            .await
+            .expect("read");
+        let reading = journal.pending_page_without_bodies(cursor, i64::MAX, limit);
         let (without_bodies, same_next) = reading.await.expect("read");
         assert_eq!(same_next, next);
         let same = (page.iter().zip(&without_bodies))

@@ -13,35 +13,35 @@ mod reconciling;
 mod serving;
 mod stage;
 mod sweeping;
+mod window;
 
 /// Makes three tests of each function: in memory and SQLite, in Redis and SQLite, in Redis and
 /// PostgreSQL.
 macro_rules! on_each_pair {
     ($($name:ident),+ $(,)?) => {
-        mod memory {
+        on_each_pair!(@ memory memory $($name)+);
+        on_each_pair!(@ redis redis $($name)+);
+        on_each_pair!(@ postgres postgres $($name)+);
+    };
+    (@ $module:ident $stage:ident $($name:ident)+) => {
+        mod $module {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name($crate::maintenance::stage::Stage::memory().await).await;
-                }
-            )+
-        }
-        mod redis {
-            $(
-                #[tokio::test]
-                async fn $name() {
-                    super::$name($crate::maintenance::stage::Stage::redis().await).await;
-                }
-            )+
-        }
-        mod postgres {
-            $(
-                #[tokio::test]
-                async fn $name() {
-                    super::$name($crate::maintenance::stage::Stage::postgres().await).await;
+                    super::$name($crate::maintenance::stage::Stage::$stage().await).await;
                 }
             )+
         }
     };
 }
 use on_each_pair;
+
+/// Likewise, where what is due after some time waits in the journal alone.
+macro_rules! on_each_pair_with_window {
+    ($($name:ident),+ $(,)?) => {
+        $crate::maintenance::on_each_pair!(@ memory memory_with_window $($name)+);
+        $crate::maintenance::on_each_pair!(@ redis redis_with_window $($name)+);
+        $crate::maintenance::on_each_pair!(@ postgres postgres_with_window $($name)+);
+    };
+}
+use on_each_pair_with_window;

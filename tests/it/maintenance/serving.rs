@@ -11,6 +11,7 @@ use ringback::maintenance::REGISTRATION_MS;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable as _;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{LeaseRequest, LeasedOne, Limits, ScheduleReads as _, SettingsSource};
 use std::sync::Arc;
 
@@ -59,6 +60,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
                 lease_ms: LEASE_MS,
                 remember_ms: Some(600_000),
                 settings_source: SettingsSource::Schedule,
+                window: Window::WHOLE,
             },
             time: Time::Clock,
             owner: NO_JOURNAL.to_string(),

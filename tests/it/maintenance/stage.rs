@@ -15,11 +15,13 @@ use ringback::journal::{Journal, Transition};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::window::Window;
 use ringback::schedule::{
     ClaimQuota, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule,
     SettingsSource, Settled, Settlement,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 pub const LEASE_MS: i64 = 20_000;
@@ -29,6 +31,15 @@ const LIMITS: Limits = Limits {
     lease_ms: LEASE_MS,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
+};
+
+/// How far ahead the schedule of a stage with a window holds what is pending, in milliseconds.
+pub const HORIZON_MS: i64 = 3_600_000;
+/// The settings of such a stage.
+const WINDOWED: Limits = Limits {
+    window: Window::of(Duration::from_millis(HORIZON_MS.unsigned_abs())),
+    ..LIMITS
 };
 
 /// Two stores that belong together. Their clock stands at [`START_MS`].
@@ -46,10 +57,18 @@ pub struct Stage {
 
 impl Stage {
     pub async fn memory() -> Self {
+        Self::in_memory(LIMITS).await
+    }
+
+    pub async fn memory_with_window() -> Self {
+        Self::in_memory(WINDOWED).await
+    }
+
+    async fn in_memory(limits: Limits) -> Self {
         let (dir, journal) = journal().await;
         let clock = ManualClock::at(START_MS);
         Self {
-            schedule: Arc::new(MemorySchedule::new(Arc::new(clock.clone()), LIMITS)),
+            schedule: Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits)),
             journal,
             clock,
             redis: None,
@@ -60,22 +79,35 @@ impl Stage {
 
     pub async fn redis() -> Self {
         let (dir, journal) = journal().await;
-        Self::on_redis(dir, journal, None, fresh_database()).await
+        Self::on_redis(dir, journal, None, fresh_database(), LIMITS).await
+    }
+
+    pub async fn redis_with_window() -> Self {
+        let (dir, journal) = journal().await;
+        Self::on_redis(dir, journal, None, fresh_database(), WINDOWED).await
     }
 
     /// On a Redis of its own.
     pub async fn redis_at(url: String) -> Self {
         let (dir, journal) = journal().await;
-        Self::on_redis(dir, journal, None, url).await
+        Self::on_redis(dir, journal, None, url, LIMITS).await
     }
 
     /// Both stores on servers.
     pub async fn postgres() -> Self {
+        Self::on_postgres(LIMITS).await
+    }
+
+    pub async fn postgres_with_window() -> Self {
+        Self::on_postgres(WINDOWED).await
+    }
+
+    async fn on_postgres(limits: Limits) -> Self {
         let url = postgres::fresh_database();
         let journal = PostgresJournal::open(&url, "instance-1", true).await;
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Arc::new(journal.expect("it opens"));
-        Self::on_redis(dir, journal, Some(url), fresh_database()).await
+        Self::on_redis(dir, journal, Some(url), fresh_database(), limits).await
     }
 
     async fn on_redis(
@@ -83,12 +115,13 @@ impl Stage {
         journal: Arc<dyn Journal>,
         postgres: Option<String>,
         redis: String,
+        limits: Limits,
     ) -> Self {
         let clock = ManualClock::at(START_MS);
         let options = Options {
             url: redis,
             partitions: 2,
-            limits: LIMITS,
+            limits,
             time: Time::Clock,
             owner: journal.id().to_string(),
             signing: None,
@@ -150,6 +183,17 @@ impl Stage {
             .map(|number| {
                 let registration = registration(key(&format!("{number:05}")));
                 registering_at(registration, START_MS + number)
+            })
+            .collect();
+        self.journal.register(&batch).await.expect("kept");
+    }
+
+    /// Registers so many in the journal alone, all due at once, so many milliseconds after [`START_MS`].
+    pub async fn journal_many_at(&self, many: i64, at_ms: i64) {
+        let batch: Vec<_> = (0..many)
+            .map(|number| {
+                let registration = registration(key(&format!("{number:05}")));
+                registering_at(registration, START_MS + at_ms)
             })
             .collect();
         self.journal.register(&batch).await.expect("kept");

@@ -15,6 +15,7 @@ use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::schedule::wake::Wake;
+use ringback::schedule::window::Window;
 use ringback::schedule::{
     ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, KnownToJournal, Lease,
     LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule,
@@ -44,6 +45,7 @@ pub const LIMITS: Limits = Limits {
     lease_ms: LEASE_MS,
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
+    window: Window::WHOLE,
 };
 
 /// As without a journal.

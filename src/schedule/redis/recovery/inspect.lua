@@ -13,6 +13,8 @@
 --                     run          the run of the server in which the data was compared
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       the number of the last lease
+--                     loaded_until  up to which due time everything pending was put in, in ms
+--                                  (loaded_until.lua)
 --                     ranked       set if any entry may have another than the usual priority (common.lua)
 --                   The name of an instance has 32 characters.
 --        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
@@ -113,7 +115,7 @@ else
   reason = held.state == 'clearing' and 'clear' or 'resume'
 end
 
-call('HDEL', META, 'again')
+call('HDEL', META, 'again', 'loaded_until')
 if reason == 'new' and mode == 'keep' then
   generation = math.max(micros, known + 1)
   call('HSET', META, 'generation', text_of(generation), 'state', 'whole', 'run', run)

@@ -10,6 +10,7 @@ use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::journal::{ExpectedVersion, Journal, JournalError, JournalJobs as _, SettingEndpoint};
 use crate::schedule::memory::MemorySchedule;
+use crate::schedule::window::Window;
 use crate::schedule::{Limits, SettingsSource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,6 +90,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         lease_ms: 60_000,
         remember_ms: None,
         settings_source: SettingsSource::Schedule,
+        window: Window::WHOLE,
     };
     let clock = Arc::new(ManualClock::at(1_000_000));
     let schedule = Arc::new(MemorySchedule::new(clock, limits));

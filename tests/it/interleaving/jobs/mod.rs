@@ -27,6 +27,7 @@ use ringback::domain::job_result::{JobReason, JobResult};
 use ringback::domain::lane_settings::CallRate;
 use ringback::journal::JobUnchanged;
 use ringback::maintenance::reconcile::Reconciler;
+use ringback::schedule::window::Window;
 use ringback::schedule::{CHANGE_LEASE_MS, ClaimQuota, LeaseRequest, LeasedOne, Settlement};
 use ringback::service::{BulkReply, BulkRequest};
 use run::{JobRun, actor};
@@ -100,7 +101,7 @@ async fn stop_everywhere(kind: Kind, task: Task) {
     // A run takes longer than those of one notification.
     let tries = many.map_or(1, |many| many.div_ceil(FEWER) * FATES.len() as u64);
     let apart = if many.is_none() { APART } else { 1 };
-    let world = World::of(kind, Redis::Shared).await;
+    let world = World::of(kind, Redis::Shared, Window::WHOLE).await;
     let mut reconciler = reconciler(&world);
     let mut found = Found::default();
     for meanwhile in requested::cases(MEANWHILE) {
@@ -197,7 +198,7 @@ const ONE_WAIT: Duration = Duration::from_millis(4_200);
 /// server is there before that lease has expired. It waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_waits_for_what_a_dead_server_has_leased() {
-    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared).await;
+    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared, Window::WHOLE).await;
     let mut reconciler = reconciler(&world);
     let mut chance = Chance::of_one(1, 1);
     let run = JobRun::prepare(&world, Task::Retry, "leased", &mut chance).await;
@@ -232,7 +233,7 @@ async fn a_job_waits_for_what_a_dead_server_has_leased() {
 /// not the second one, although that could be changed by now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_failed_behind_one_that_waits_is_counted_once() {
-    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared).await;
+    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared, Window::WHOLE).await;
     let judge = world.server(JUDGE, None);
     let (journal, schedule) = (&world.journals[JUDGE], &world.schedules[JUDGE]);
     for (id, delay_ms) in [("w-1", 0), ("w-2", 3_600_000), ("w-3", 3_600_000)] {

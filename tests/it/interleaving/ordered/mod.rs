@@ -21,6 +21,7 @@ use super::{OF_REDIS, OF_SERVERS};
 use crate::support::chance::Chance;
 use account::settle_accounts;
 use cases::{CASES, Case, Which};
+use ringback::schedule::window::Window;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -178,7 +179,7 @@ fn is_answered(deeds: &Deeds, place: (usize, usize)) -> bool {
 async fn stop_everywhere(kind: Kind) {
     let seed = requested::seed();
     let many = requested::runs();
-    let world = Arc::new(World::of(kind, Redis::Shared).await);
+    let world = Arc::new(World::of(kind, Redis::Shared, Window::WHOLE).await);
     let mut found = Found::default();
     for case in requested::cases(CASES) {
         for server in 0..2 {
@@ -233,7 +234,7 @@ async fn stop_once(
 async fn set_redis_back(kind: Kind) {
     let seed = requested::seed();
     let many = requested::runs().unwrap_or(1);
-    let world = Arc::new(World::of(kind, Redis::Own).await);
+    let world = Arc::new(World::of(kind, Redis::Own, Window::WHOLE).await);
     let mut found = Found::default();
     for case in requested::cases(CASES) {
         for trouble in OF_REDIS {

@@ -22,6 +22,7 @@ use ringback::domain::lane_settings::{LaneSetting, LaneSettings};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
+use ringback::schedule::window::Window;
 use ringback::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Entry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, Limits,
     PER_VISIT, PROMPT_MS, SettingsSource,
@@ -52,6 +53,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
                 lease_ms: SHORT_LEASE_MS,
                 remember_ms: remembering.then_some(SHORT_MEMORY_MS),
                 settings_source: SettingsSource::Schedule,
+                window: Window::WHOLE,
             };
             let mut model = Model::new(open(limits).await, limits);
             for step in steps {

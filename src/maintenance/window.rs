@@ -1,0 +1,217 @@
+//! The duty that brings what is due soon from the journal into the schedule ([`crate::schedule::window`]).
+//!
+//! Each run reads what is due after all that was loaded before, up to half of the horizon from now, page by page and
+//! soonest due first, and notes how far it has come. So another instance that gets the duty goes on from there. If no
+//! instance has the duty for some time, nothing is late as long as that time is shorter than half of the horizon: an
+//! instance takes over from a dead one within [`LONGEST_TAKEOVER`].
+//!
+//! If the schedule does not know how far it was loaded, everything that is due soon is read again. That is so after an
+//! upgrade from a version without a window, or when the key with that instant was lost. What is there already is not
+//! changed.
+
+use super::duty::{Duty, Step};
+use super::error::MaintenanceError;
+use super::recovery::load::{PageReads, read};
+use crate::journal::{Cursor, Journal};
+use crate::schedule::{Restored, Schedule};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Notifications that are read and put in by one step.
+const PAGE: usize = 1_000;
+/// The rest between two steps: other calls to both stores go in between.
+const STEP_REST: Duration = Duration::from_millis(20);
+/// The rest between two runs. Each run brings what is due in a stretch of this length, so it is short: a long stretch
+/// would come in one burst.
+const RUN_REST: Duration = Duration::from_secs(5);
+/// How far the loading must have come since it was last noted in the schedule, to be noted again, in milliseconds.
+const NOTED_EVERY_MS: i64 = 60_000;
+/// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be
+/// more than twice this.
+pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
+
+/// The duty that loads the window.
+pub struct WindowLoader {
+    journal: Arc<dyn Journal>,
+    schedule: Arc<dyn Schedule>,
+    /// How far the loading has come, as far as this instance knows; `None` if it does not know.
+    come: Option<Come>,
+    run: Option<Run>,
+}
+
+/// How far the loading has come, in milliseconds since 1970.
+#[derive(Clone, Copy)]
+struct Come {
+    /// Everything that is due by then was put in.
+    loaded_until_ms: i64,
+    /// What the schedule has noted of it.
+    noted_ms: i64,
+}
+
+/// A run that was begun.
+struct Run {
+    reads: PageReads,
+    cursor: Option<Cursor>,
+    restored: Restored,
+}
+
+impl WindowLoader {
+    /// Begins where the schedule says.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>) -> Self {
+        Self {
+            journal,
+            schedule,
+            come: None,
+            run: None,
+        }
+    }
+
+    /// Loads the next page.
+    ///
+    /// # Errors
+    /// If a store fails; the step can be repeated.
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Restored>, MaintenanceError> {
+        let mut run = match self.run.take() {
+            Some(run) => run,
+            None => match self.begin(now_ms).await? {
+                Some(run) => run,
+                None => return Ok(Step::Done(Restored::default())),
+            },
+        };
+        let stepped = self.load_page(&mut run).await;
+        match stepped {
+            Ok(true) => {
+                self.run = Some(run);
+                Ok(Step::More)
+            }
+            Ok(false) => Ok(Step::Done(run.restored)),
+            Err(error) => {
+                self.run = Some(run);
+                Err(error)
+            }
+        }
+    }
+
+    /// Loads all that is due soon.
+    ///
+    /// # Errors
+    /// As [`WindowLoader::step`].
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Restored, MaintenanceError> {
+        loop {
+            if let Step::Done(restored) = self.step(now_ms).await? {
+                return Ok(restored);
+            }
+        }
+    }
+
+    /// Begins a run; `None` if there is nothing to load yet.
+    async fn begin(&mut self, now_ms: i64) -> Result<Option<Run>, MaintenanceError> {
+        let window = self.schedule.limits().window;
+        // Asked each time: a schedule that lost data was loaded by another duty, and perhaps not as far.
+        let noted_ms = self.schedule.loaded_until().await?;
+        self.come = match (self.come, noted_ms) {
+            (Some(come), Some(noted_ms)) if come.noted_ms == noted_ms => Some(come),
+            (_, Some(noted_ms)) => Some(Come {
+                loaded_until_ms: noted_ms,
+                noted_ms,
+            }),
+            (_, None) => None,
+        };
+        if self
+            .come
+            .is_some_and(|come| window.is_ahead(come.loaded_until_ms, now_ms))
+        {
+            tracing::warn!(
+                "the clock of the schedule was set back; what is due soon is read from the journal again"
+            );
+            self.come = None;
+        }
+        let reads = PageReads::of(self.schedule.as_ref(), now_ms, PAGE, true);
+        let after_ms = self.come.map(|come| come.loaded_until_ms);
+        if after_ms.is_some_and(|after_ms| after_ms >= reads.until_ms) {
+            return Ok(None);
+        }
+        let cursor = after_ms.map(|at_ms| Cursor {
+            at_ms,
+            row: i64::MAX,
+        });
+        Ok(Some(Run {
+            reads,
+            cursor,
+            restored: Restored::default(),
+        }))
+    }
+
+    /// Loads one page of a run. `false` at the end of the run.
+    async fn load_page(&mut self, run: &mut Run) -> Result<bool, MaintenanceError> {
+        let page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
+        let restored = self.schedule.restore(&page.entries).await?;
+        run.restored.missing += restored.missing;
+        run.restored.moved += restored.moved;
+        let is_over = page.next.is_none();
+        // Others may be due in the same millisecond as the last one of a page.
+        let loaded_until_ms = match page.next {
+            Some(next) => next.at_ms - 1,
+            None => run.reads.until_ms,
+        };
+        self.note(loaded_until_ms, is_over && run.restored.missing > 0)
+            .await?;
+        run.cursor = page.next;
+        Ok(!is_over)
+    }
+
+    /// Keeps in mind how far the loading has come. Writes it into the schedule now and then: if it is lost, a part is read
+    /// again. After a run that has put something in it is written, so that a restart does not read that again.
+    async fn note(&mut self, due_ms: i64, has_more_to_tell: bool) -> Result<(), MaintenanceError> {
+        let noted_ms = self.come.map_or(i64::MIN, |come| come.noted_ms);
+        // It may also be behind what is noted, after the clock was set back.
+        let is_far = !(0..NOTED_EVERY_MS).contains(&due_ms.saturating_sub(noted_ms));
+        let noted_ms = match is_far || has_more_to_tell {
+            true => {
+                self.schedule.set_loaded_until(due_ms).await?;
+                due_ms
+            }
+            false => noted_ms,
+        };
+        self.come = Some(Come {
+            loaded_until_ms: due_ms,
+            noted_ms,
+        });
+        Ok(())
+    }
+}
+
+impl Duty for WindowLoader {
+    type Outcome = Restored;
+
+    const NAME: &'static str = "window";
+    const STEP_REST: Duration = STEP_REST;
+    const RESTS_BY_CLOCK: bool = true;
+
+    fn step(
+        &mut self,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<Step<Restored>, MaintenanceError>> + Send {
+        WindowLoader::step(self, now_ms)
+    }
+
+    fn start_over(&mut self) {
+        self.come = None;
+        self.run = None;
+    }
+
+    fn rest(_took: Duration) -> Duration {
+        RUN_REST
+    }
+
+    fn report(loaded: Restored) {
+        if loaded.missing > 0 {
+            tracing::debug!(
+                loaded = loaded.missing,
+                "notifications that are due soon were loaded from the journal into the schedule"
+            );
+        }
+    }
+}

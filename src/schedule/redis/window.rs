@@ -1,0 +1,53 @@
+//! Up to which due time the partitions were loaded from the journal ([`crate::schedule::window`]).
+//!
+//! Each partition keeps the instant with its other data. So a partition that loses its data, or is set back to an older
+//! copy, loses the instant too.
+
+use super::RedisSchedule;
+use super::partition::Partition;
+use crate::schedule::ScheduleError;
+use crate::schedule::window::Window;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use redis::{Cmd, Value};
+
+/// Maximum number of partitions that are asked at a time.
+const AT_ONCE: usize = 16;
+
+/// See [`crate::schedule::ScheduleMaintenance::loaded_until`].
+pub async fn loaded_until(schedule: &RedisSchedule) -> Result<Option<i64>, ScheduleError> {
+    if schedule.limits.window == Window::WHOLE {
+        return Ok(Some(i64::MAX));
+    }
+    let calls: Vec<_> = schedule.partitions.iter().map(read).collect();
+    let instants: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    // `None` if it is missing in any.
+    let instants: Option<Vec<i64>> = instants.into_iter().collect();
+    Ok(instants.and_then(|instants| instants.into_iter().min()))
+}
+
+/// See [`crate::schedule::ScheduleMaintenance::set_loaded_until`].
+pub async fn set_loaded_until(schedule: &RedisSchedule, due_ms: i64) -> Result<(), ScheduleError> {
+    let partitions = schedule.partitions.iter();
+    let calls: Vec<_> = partitions
+        .map(|partition| write(partition, due_ms))
+        .collect();
+    stream::iter(calls).buffered(AT_ONCE).try_collect().await
+}
+
+async fn read(partition: &Partition) -> Result<Option<i64>, ScheduleError> {
+    let command = Cmd::hget(partition.context.keys.meta(), "loaded_until");
+    let Value::BulkString(text) = partition.reads.run(&command).await? else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(&text).ok();
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+async fn write(partition: &Partition, due_ms: i64) -> Result<(), ScheduleError> {
+    let context = &partition.context;
+    let mut command = context.call(&partition.loaded_until);
+    command.arg(due_ms);
+    let script = &partition.loaded_until;
+    context.run(&partition.reads, script, &command).await?;
+    Ok(())
+}

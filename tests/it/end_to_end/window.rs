@@ -1,0 +1,217 @@
+//! What is due after the horizon waits in the journal alone: callers, merchants and operators see no difference.
+
+use super::on_journaled_stores;
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::redis::RedisServer;
+use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
+use crate::support::within;
+use reqwest::Method;
+use ringback::clock::ManualClock;
+use ringback::config::RedisUrl;
+use serde_json::{Value, json};
+use std::time::Instant;
+
+on_journaled_stores!(
+    what_waits_in_the_journal_comes_when_it_is_due,
+    a_notification_whose_next_step_is_far_away_leaves_the_schedule_and_comes_back,
+    what_waits_in_the_journal_is_cancelled_moved_and_called_by_hand,
+    what_waits_in_the_journal_is_still_there_after_a_restart,
+    it_is_registered_once,
+);
+
+const MINUTE_MS: i64 = 60_000;
+
+fn delayed(id: &str, merchant: &Merchant, delay: &str) -> Value {
+    let mut asked = registration(id, merchant);
+    asked["delay"] = json!(delay);
+    asked
+}
+
+/// A number of the metrics. One reading serves everybody for a second.
+async fn metric(server: &Server, name: &str) -> Option<f64> {
+    let url = format!("{}/metrics", server.url());
+    let client = reqwest::Client::builder().no_proxy().build();
+    let answer = client.expect("a client").get(url).send();
+    let answer = within("the metrics", answer).await.expect("an answer");
+    let text = answer.text().await.expect("a text");
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+/// Waits until the schedule has so many entries.
+async fn until_entries(server: &Server, expected: f64) {
+    let name = r#"ringback_schedule_entries{state="pending"}"#;
+    let waiting = async {
+        while metric(server, name).await != Some(expected) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(&format!("{expected} entries"), waiting).await;
+}
+
+async fn what_waits_in_the_journal_comes_when_it_is_due(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let view = server.register(delayed("a", &merchant, "2h")).await;
+    assert_eq!(view["state"], "scheduled");
+    assert_eq!(view["next_attempt_at"], "2026-11-20T10:30:00.000Z");
+    until_entries(&server, 0.0).await;
+    let pending = metric(&server, r#"ringback_notifications{state="pending"}"#).await;
+    assert_eq!(pending, Some(1.0));
+    // Half of the horizon before it is due, it is loaded.
+    server.clock().advance(90 * MINUTE_MS);
+    until_entries(&server, 1.0).await;
+    server.clock().turn_to(BEGIN_MS + 120 * MINUTE_MS - 1);
+    assert!(merchant.arrived().is_none());
+    server.clock().advance(1);
+    assert_eq!(merchant.call().await.body, b"id=a");
+    let view = server.until_state("a", "delivered").await;
+    let attempt = &view["attempts"][0];
+    assert_eq!(attempt["due_at"], "2026-11-20T10:30:00.000Z");
+    assert_eq!(attempt["started_at"], "2026-11-20T10:30:00.000Z");
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn a_notification_whose_next_step_is_far_away_leaves_the_schedule_and_comes_back(
+    stores: Stores,
+) {
+    let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
+    let server = Server::start_by_hand(stores).await;
+    server.register(with_ladder("a", &merchant, &["6h"])).await;
+    assert_eq!(merchant.call().await.attempt(), 1);
+    let view = server.until_attempts("a", 1).await;
+    assert_eq!(view["next_attempt_at"], "2026-11-20T14:30:00.000Z");
+    until_entries(&server, 0.0).await;
+    server.clock().advance(6 * 60 * MINUTE_MS);
+    assert_eq!(merchant.call().await.attempt(), 2);
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(
+        view["attempts"][1]["started_at"],
+        "2026-11-20T14:30:00.000Z"
+    );
+    until_entries(&server, 0.0).await;
+    server.stop().await;
+}
+
+async fn what_waits_in_the_journal_is_cancelled_moved_and_called_by_hand(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    for id in ["cancelled", "called", "nearer", "farther"] {
+        server.register(delayed(id, &merchant, "3h")).await;
+    }
+    until_entries(&server, 0.0).await;
+    // A registration may be on its way for so long.
+    server.clock().advance(10_000);
+    let path = |id: &str| format!("/v1/notifications/t/{id}");
+    let (status, view) = server.call(Method::DELETE, &path("cancelled"), None).await;
+    assert_eq!(
+        (status, &view["state"]),
+        (200, &json!("cancelled")),
+        "{view}"
+    );
+    let retry = format!("{}/retry", path("called"));
+    let (status, view) = server.call(Method::POST, &retry, Some(json!({}))).await;
+    assert_eq!(status, 200, "{view}");
+    assert_eq!(merchant.call().await.body, b"id=called");
+    server.until_state("called", "delivered").await;
+    for (id, delay) in [("nearer", "5m"), ("farther", "24h")] {
+        let body = json!({ "delay": delay });
+        let (status, view) = server.call(Method::PATCH, &path(id), Some(body)).await;
+        assert_eq!(status, 200, "{view}");
+    }
+    until_entries(&server, 1.0).await;
+    server.clock().advance(5 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=nearer");
+    // Back out of the window, from inside of it.
+    server.register(delayed("out", &merchant, "10m")).await;
+    until_entries(&server, 1.0).await;
+    let body = json!({ "delay": "4h" });
+    let (status, view) = server.call(Method::PATCH, &path("out"), Some(body)).await;
+    assert_eq!(status, 200, "{view}");
+    until_entries(&server, 0.0).await;
+    server.clock().advance(4 * 60 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=out");
+    server.clock().advance(20 * 60 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=farther");
+    server.until_state("farther", "delivered").await;
+    server.stop().await;
+    assert!(
+        merchant.arrived().is_none(),
+        "what was cancelled was not called"
+    );
+}
+
+async fn what_waits_in_the_journal_is_still_there_after_a_restart(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    server.register(delayed("far", &merchant, "2h")).await;
+    server.register(delayed("near", &merchant, "40m")).await;
+    let server = server.restart().await;
+    server.clock().advance(40 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=near");
+    let server = server.restart().await;
+    server.clock().advance(80 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=far");
+    server.until_state("far", "delivered").await;
+    server.stop().await;
+}
+
+async fn it_is_registered_once(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let asked = delayed("a", &merchant, "2h");
+    let first = server.register(asked.clone()).await;
+    let (status, again) = server
+        .call(Method::POST, "/v1/notifications", Some(asked))
+        .await;
+    assert_eq!(status, 200, "{again}");
+    assert_eq!(again["webhook_id"], first["webhook_id"]);
+    let mut other = delayed("a", &merchant, "2h");
+    other["body"] = json!("other");
+    let (status, _) = server
+        .call(Method::POST, "/v1/notifications", Some(other))
+        .await;
+    assert_eq!(status, 409);
+    until_entries(&server, 0.0).await;
+    server.clock().advance(120 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=a");
+    server.until_state("a", "delivered").await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+/// Without Redis, what is due soon is refused, since nobody could send it in time. What waits in the journal is accepted,
+/// and comes once Redis is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_away_refuses_only_what_is_due_soon() {
+    let mut redis = RedisServer::start(&[]);
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut config = config(dir.path(), Stores::Embedded);
+    config.schedule.redis = Some(RedisUrl::parse(&redis.url(0)).expect("a URL"));
+    let clock = ManualClock::at(BEGIN_MS);
+    let server = Server::open(config, Some(clock), Some(dir)).await;
+    redis.kill();
+    let soon = Some(delayed("soon", &merchant, "30m"));
+    let (status, view) = server.call(Method::POST, "/v1/notifications", soon).await;
+    assert_eq!(status, 503, "{view}");
+    let asked = Instant::now();
+    let later = delayed("later", &merchant, "2h");
+    let (status, view) = server
+        .call(Method::POST, "/v1/notifications", Some(later.clone()))
+        .await;
+    assert_eq!(status, 201, "{view}");
+    let took = asked.elapsed();
+    let (status, view) = server
+        .call(Method::POST, "/v1/notifications", Some(later))
+        .await;
+    assert_eq!(status, 200, "{view}, the first took {took:?}");
+    redis.start_again().await;
+    server.clock().advance(30 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=soon");
+    server.clock().advance(90 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=later");
+    server.until_state("later", "delivered").await;
+    server.stop().await;
+}

@@ -1,0 +1,219 @@
+//! What is due after the horizon waits in the journal alone, and is loaded in time.
+
+use super::on_each_pair_with_window;
+use super::stage::{HORIZON_MS, Stage};
+use crate::journal_contract::samples::{START_MS, key, place};
+use ringback::clock::Clock as _;
+use ringback::domain::progress::Progress;
+use ringback::domain::snapshot::Snapshot;
+use ringback::maintenance::sweep::Sweep;
+use ringback::maintenance::window::WindowLoader;
+use ringback::schedule::{
+    Entry, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled, Settlement,
+};
+use std::sync::Arc;
+
+on_each_pair_with_window!(
+    what_is_due_within_half_of_the_horizon_is_loaded,
+    what_was_loaded_is_not_read_again_and_nothing_is_left_out,
+    many_that_are_due_at_the_same_instant_are_all_loaded,
+    another_instance_goes_on_where_the_one_before_was,
+    after_a_clock_was_set_back_everything_is_read_again,
+    what_was_loaded_is_verified_before_it_is_sent,
+    a_settlement_that_is_due_after_the_horizon_leaves_the_schedule,
+    a_reservation_that_is_due_after_the_horizon_is_not_put_in,
+    what_waits_in_the_journal_is_no_difference_until_it_is_loaded,
+);
+
+const MINUTE_MS: i64 = 60_000;
+
+fn loader(stage: &Stage) -> WindowLoader {
+    WindowLoader::new(stage.journal.clone(), stage.schedule.clone())
+}
+
+/// Loads what is due soon; says how many were put in.
+async fn load(stage: &Stage) -> u64 {
+    let Restored { missing, moved } = loader(stage)
+        .pass(stage.clock.now_ms())
+        .await
+        .expect("loaded");
+    assert_eq!(moved, 0);
+    missing
+}
+
+async fn is_held(stage: &Stage, id: &str) -> bool {
+    stage.held(id).await.is_some()
+}
+
+async fn snapshot(stage: &Stage, id: &str) -> Snapshot {
+    let found = stage.journal.find(&key(id)).await.expect("read");
+    found.expect("there")
+}
+
+/// The same, due so long after [`START_MS`].
+fn due_at(progress: Progress, at_ms: i64) -> Progress {
+    Progress {
+        due_ms: START_MS + at_ms,
+        ..progress
+    }
+}
+
+async fn what_is_due_within_half_of_the_horizon_is_loaded(stage: Stage) {
+    let half_ms = HORIZON_MS / 2;
+    for (id, at_ms) in [
+        ("overdue", -MINUTE_MS),
+        ("now", 0),
+        ("half", half_ms),
+        ("after", half_ms + 1),
+        ("late", HORIZON_MS),
+        ("later", 2 * HORIZON_MS),
+    ] {
+        stage.journal_one(id, at_ms).await;
+    }
+    assert_eq!(stage.schedule.loaded_until().await.expect("read"), None);
+    assert_eq!(load(&stage).await, 3);
+    for (id, expected) in [
+        ("overdue", true),
+        ("now", true),
+        ("half", true),
+        ("after", false),
+    ] {
+        assert_eq!(is_held(&stage, id).await, expected, "{id}");
+    }
+    let loaded_until = stage.schedule.loaded_until().await.expect("read");
+    assert_eq!(loaded_until, Some(START_MS + half_ms));
+    stage.clock.advance(1);
+    assert_eq!(load(&stage).await, 1);
+    assert!(is_held(&stage, "after").await);
+    stage.clock.advance(half_ms - 2);
+    assert_eq!(load(&stage).await, 0);
+    stage.clock.advance(1);
+    assert_eq!(load(&stage).await, 1);
+    // After a long pause, what is overdue by then comes too.
+    stage.clock.advance(10 * HORIZON_MS);
+    assert_eq!(load(&stage).await, 1);
+    assert!(is_held(&stage, "later").await);
+}
+
+async fn what_was_loaded_is_not_read_again_and_nothing_is_left_out(stage: Stage) {
+    let mut loader = loader(&stage);
+    let mut put_in = 0;
+    for minute in 0..90 {
+        // Each is due a little after what may be left out at that moment.
+        let at_ms = minute * MINUTE_MS + HORIZON_MS + 1;
+        stage.journal_one(&format!("{minute}"), at_ms).await;
+        let loaded = loader.pass(stage.clock.now_ms()).await.expect("loaded");
+        put_in += loaded.missing;
+        stage.clock.advance(MINUTE_MS);
+    }
+    // What is due within half of the horizon is there.
+    let expected = 90 - u64::try_from(HORIZON_MS / 2 / MINUTE_MS).expect("positive");
+    assert!(put_in.abs_diff(expected) <= 1, "{put_in}, not {expected}");
+    // Nothing that was loaded is read again: what was taken out by hand stays out.
+    stage.unschedule("0").await;
+    let loaded = loader.pass(stage.clock.now_ms()).await.expect("loaded");
+    assert!(loaded.missing <= 1);
+    assert!(!is_held(&stage, "0").await);
+}
+
+async fn many_that_are_due_at_the_same_instant_are_all_loaded(stage: Stage) {
+    // More than a page, and the second page is full too.
+    stage.journal_many_at(2_300, MINUTE_MS).await;
+    assert_eq!(load(&stage).await, 2_300);
+    assert_eq!(
+        stage.schedule.counts().await.expect("counted").pending,
+        2_300
+    );
+}
+
+async fn another_instance_goes_on_where_the_one_before_was(stage: Stage) {
+    stage.journal_many_at(2_300, MINUTE_MS).await;
+    let mut first = loader(&stage);
+    let now_ms = stage.clock.now_ms();
+    first.step(now_ms).await.expect("loaded");
+    drop(first);
+    // It knows of none that it has loaded all that is due at that instant.
+    let loaded_until = stage.schedule.loaded_until().await.expect("read");
+    assert_eq!(loaded_until, Some(START_MS + MINUTE_MS - 1));
+    assert_eq!(load(&stage).await, 1_300);
+    assert_eq!(load(&stage).await, 0);
+}
+
+async fn after_a_clock_was_set_back_everything_is_read_again(stage: Stage) {
+    // The clock was ahead, so everything that was due by then was loaded.
+    let ahead_ms = START_MS + 10 * HORIZON_MS;
+    let noted = stage.schedule.set_loaded_until(ahead_ms).await;
+    noted.expect("noted");
+    // By this clock it is due after the horizon, so whoever registered it left it out; and it is due before all that
+    // was loaded.
+    stage.journal_one("left out", 2 * HORIZON_MS).await;
+    stage.journal_one("soon", MINUTE_MS).await;
+    assert_eq!(load(&stage).await, 1);
+    assert!(is_held(&stage, "soon").await);
+    stage.clock.advance(2 * HORIZON_MS - MINUTE_MS);
+    assert_eq!(load(&stage).await, 1);
+    assert!(is_held(&stage, "left out").await);
+}
+
+async fn what_was_loaded_is_verified_before_it_is_sent(stage: Stage) {
+    stage.journal_one("a", MINUTE_MS).await;
+    assert_eq!(load(&stage).await, 1);
+    let entry = stage.held("a").await.expect("held");
+    assert!(entry.verify);
+}
+
+async fn a_settlement_that_is_due_after_the_horizon_leaves_the_schedule(stage: Stage) {
+    for (id, at_ms, is_left) in [("near", HORIZON_MS, true), ("far", HORIZON_MS + 1, false)] {
+        stage.register(id, 0).await;
+        let lease = stage.take(id).await;
+        let again = Settlement::Again(due_at(lease.entry.progress, at_ms));
+        let settled = stage.schedule.settle(lease, again).await.expect("answered");
+        assert_eq!(settled, Settled::Done);
+        assert_eq!(is_held(&stage, id).await, is_left, "{id}");
+    }
+    let counts = stage.schedule.counts().await.expect("counted");
+    assert_eq!((counts.pending, counts.in_flight), (1, 0));
+}
+
+async fn a_reservation_that_is_due_after_the_horizon_is_not_put_in(stage: Stage) {
+    for (id, at_ms, is_put_in) in [("near", HORIZON_MS, true), ("far", HORIZON_MS + 1, false)] {
+        let (notification, progress) = stage.journal_one(id, 2 * HORIZON_MS).await;
+        let mut request = LeaseRequest::new(place(&key(id)));
+        request.known = Some(KnownToJournal {
+            registered_ms: 0,
+            due_ms: Some(progress.next_due_ms()),
+        });
+        let leasing = stage.schedule.lease_one(&request).await.expect("answered");
+        let LeasedOne::Reserved(token) = leasing else {
+            panic!("{leasing:?}");
+        };
+        let moved = Entry::scheduled(Arc::clone(&notification), due_at(progress, at_ms));
+        let put = Reservation::Put(Box::new(moved));
+        let ended = stage.schedule.end_reservation(token, put).await;
+        assert_eq!(ended.expect("answered"), Settled::Done);
+        assert_eq!(is_held(&stage, id).await, is_put_in, "{id}");
+    }
+}
+
+async fn what_waits_in_the_journal_is_no_difference_until_it_is_loaded(stage: Stage) {
+    let half_ms = HORIZON_MS / 2;
+    // The sweep compares what was registered some time ago.
+    let sweep = async || {
+        let mut sweep = Sweep::new(stage.journal.clone(), stage.schedule.clone());
+        let now_ms = stage.clock.now_ms() + 10 * HORIZON_MS;
+        sweep.pass(now_ms).await.expect("compared")
+    };
+    stage.journal_one("due", 0).await;
+    stage.journal_one("soon", half_ms).await;
+    stage.journal_one("later", HORIZON_MS).await;
+    // Nothing is known to be loaded, and what is due is missing nevertheless.
+    assert_eq!(sweep().await.restored, 1);
+    assert_eq!(load(&stage).await, 1);
+    assert_eq!(sweep().await.restored, 0);
+    // What was loaded and is gone is missing.
+    stage.unschedule("soon").await;
+    assert_eq!(sweep().await.restored, 1);
+    assert!(is_held(&stage, "soon").await);
+    assert!(!is_held(&stage, "later").await);
+    assert_eq!(snapshot(&stage, "later").await.progress.attempts, 0);
+}
