@@ -203,9 +203,9 @@ pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
             true => SettingsSource::Journal,
             false => SettingsSource::Schedule,
         },
-        window: match has_journal {
-            true => Window::of(config.schedule.horizon),
-            false => Window::WHOLE,
+        window: match config.schedule.horizon {
+            Some(horizon) if has_journal => Window::of(horizon),
+            Some(_) | None => Window::WHOLE,
         },
     }
 }

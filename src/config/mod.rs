@@ -116,8 +116,9 @@ pub struct ScheduleConfig {
     pub lane_concurrency: usize,
     /// How long an ended notification is remembered if there is no journal.
     pub keep_ended: Duration,
-    /// With a journal: what is due within this time is in the schedule, the rest in the journal alone.
-    pub horizon: Duration,
+    /// With a journal: what is due within this time is in the schedule, the rest in the journal alone. `None`: everything
+    /// is in the schedule.
+    pub horizon: Option<Duration>,
 }
 
 /// The database of the journal.
@@ -246,7 +247,7 @@ impl ServeConfig {
                 lane_start: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
-                horizon: Duration::from_secs(3_600),
+                horizon: None,
             },
             journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
             migrate: true,

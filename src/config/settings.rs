@@ -314,11 +314,11 @@ pub static ALL: &[Setting] = &[
     Setting {
         name: "horizon",
         value: "DURATION",
-        default: "1h",
-        help: "With a journal, only what is due within this time is in the schedule; the rest waits in the journal",
+        default: "forever",
+        help: "With a journal, only what is due within this time is in the schedule, and the rest waits in the journal; or forever",
         arity: Arity::One,
         set: |draft, text| {
-            let horizon = values::duration(text, SHORTEST_HORIZON..=LONGEST_HORIZON);
+            let horizon = values::keep(text, SHORTEST_HORIZON..=LONGEST_HORIZON);
             put(&mut draft.config.schedule.horizon, horizon)
         },
     },

@@ -36,6 +36,7 @@ pub mod sweep;
 pub mod window;
 
 use crate::journal::Journal;
+use crate::schedule::window::Window;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
 use duty::run;
@@ -110,9 +111,11 @@ impl Maintenance {
             let duty = Reconciler::new(journal.clone(), schedule.clone());
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
-            let duty = WindowLoader::new(journal.clone(), schedule.clone());
-            let work = run(duty, journal.clone(), clock.clone(), whole.clone());
-            duties.push(("window loader", until(stop.clone(), work)));
+            if schedule.limits().window != Window::WHOLE {
+                let duty = WindowLoader::new(journal.clone(), schedule.clone());
+                let work = run(duty, journal.clone(), clock.clone(), whole.clone());
+                duties.push(("window loader", until(stop.clone(), work)));
+            }
             let duty = Sweep::new(journal.clone(), schedule);
             let work = run(duty, journal.clone(), clock.clone(), whole);
             duties.push(("sweep", until(stop.clone(), work)));

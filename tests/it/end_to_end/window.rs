@@ -9,7 +9,7 @@ use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::RedisUrl;
 use serde_json::{Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 on_journaled_stores!(
     what_waits_in_the_journal_comes_when_it_is_due,
@@ -20,11 +20,20 @@ on_journaled_stores!(
 );
 
 const MINUTE_MS: i64 = 60_000;
+const HORIZON: Duration = Duration::from_secs(3_600);
 
 fn delayed(id: &str, merchant: &Merchant, delay: &str) -> Value {
     let mut asked = registration(id, merchant);
     asked["delay"] = json!(delay);
     asked
+}
+
+/// A server that has what is due within an hour in its schedule.
+async fn start(stores: Stores) -> Server {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut config = config(dir.path(), stores);
+    config.schedule.horizon = Some(HORIZON);
+    Server::open(config, Some(ManualClock::at(BEGIN_MS)), Some(dir)).await
 }
 
 /// A number of the metrics. One reading serves everybody for a second.
@@ -51,7 +60,7 @@ async fn until_entries(server: &Server, expected: f64) {
 
 async fn what_waits_in_the_journal_comes_when_it_is_due(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let server = Server::start_by_hand(stores).await;
+    let server = start(stores).await;
     let view = server.register(delayed("a", &merchant, "2h")).await;
     assert_eq!(view["state"], "scheduled");
     assert_eq!(view["next_attempt_at"], "2026-11-20T10:30:00.000Z");
@@ -77,7 +86,7 @@ async fn a_notification_whose_next_step_is_far_away_leaves_the_schedule_and_come
     stores: Stores,
 ) {
     let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
-    let server = Server::start_by_hand(stores).await;
+    let server = start(stores).await;
     server.register(with_ladder("a", &merchant, &["6h"])).await;
     assert_eq!(merchant.call().await.attempt(), 1);
     let view = server.until_attempts("a", 1).await;
@@ -96,7 +105,7 @@ async fn a_notification_whose_next_step_is_far_away_leaves_the_schedule_and_come
 
 async fn what_waits_in_the_journal_is_cancelled_moved_and_called_by_hand(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let server = Server::start_by_hand(stores).await;
+    let server = start(stores).await;
     for id in ["cancelled", "called", "nearer", "farther"] {
         server.register(delayed(id, &merchant, "3h")).await;
     }
@@ -144,7 +153,7 @@ async fn what_waits_in_the_journal_is_cancelled_moved_and_called_by_hand(stores:
 
 async fn what_waits_in_the_journal_is_still_there_after_a_restart(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let server = Server::start_by_hand(stores).await;
+    let server = start(stores).await;
     server.register(delayed("far", &merchant, "2h")).await;
     server.register(delayed("near", &merchant, "40m")).await;
     let server = server.restart().await;
@@ -159,7 +168,7 @@ async fn what_waits_in_the_journal_is_still_there_after_a_restart(stores: Stores
 
 async fn it_is_registered_once(stores: Stores) {
     let mut merchant = Merchant::start().await;
-    let server = Server::start_by_hand(stores).await;
+    let server = start(stores).await;
     let asked = delayed("a", &merchant, "2h");
     let first = server.register(asked.clone()).await;
     let (status, again) = server
@@ -190,6 +199,7 @@ async fn a_redis_that_is_away_refuses_only_what_is_due_soon() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut config = config(dir.path(), Stores::Embedded);
     config.schedule.redis = Some(RedisUrl::parse(&redis.url(0)).expect("a URL"));
+    config.schedule.horizon = Some(HORIZON);
     let clock = ManualClock::at(BEGIN_MS);
     let server = Server::open(config, Some(clock), Some(dir)).await;
     redis.kill();
