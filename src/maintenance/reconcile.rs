@@ -51,10 +51,10 @@ pub struct Reconciler {
     /// Until when everything is reconciled. `written_ms` is the value that was last stored.
     place_ms: Option<i64>,
     written_ms: i64,
-    window: Option<Window>,
+    window: Option<ReconciledWindow>,
 }
 
-struct Window {
+struct ReconciledWindow {
     from_ms: i64,
     until_ms: i64,
     stage: WindowStage,
@@ -148,7 +148,7 @@ impl Reconciler {
         }
     }
 
-    async fn open(&mut self, now_ms: i64) -> Result<Window, MaintenanceError> {
+    async fn open(&mut self, now_ms: i64) -> Result<ReconciledWindow, MaintenanceError> {
         let place_ms = match self.place_ms {
             Some(place_ms) => place_ms,
             None => {
@@ -166,7 +166,7 @@ impl Reconciler {
         let place_ms = place_ms.min(now_ms);
         self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);
-        Ok(Window {
+        Ok(ReconciledWindow {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
             stage: WindowStage::Registered(None),

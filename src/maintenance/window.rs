@@ -36,13 +36,13 @@ pub struct WindowLoader {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
     /// How far the loading has come, as far as this instance knows; `None` if it does not know.
-    come: Option<Come>,
-    run: Option<Run>,
+    progress: Option<LoadProgress>,
+    run: Option<LoadRun>,
 }
 
 /// How far the loading has come, in milliseconds since 1970.
 #[derive(Clone, Copy)]
-struct Come {
+struct LoadProgress {
     /// Everything that is due by then was put in.
     loaded_until_ms: i64,
     /// What the schedule has noted of it.
@@ -50,7 +50,7 @@ struct Come {
 }
 
 /// A run that was begun.
-struct Run {
+struct LoadRun {
     reads: PageReads,
     cursor: Option<Cursor>,
     restored: Restored,
@@ -63,7 +63,7 @@ impl WindowLoader {
         Self {
             journal,
             schedule,
-            come: None,
+            progress: None,
             run: None,
         }
     }
@@ -107,29 +107,29 @@ impl WindowLoader {
     }
 
     /// Begins a run; `None` if there is nothing to load yet.
-    async fn begin(&mut self, now_ms: i64) -> Result<Option<Run>, MaintenanceError> {
+    async fn begin(&mut self, now_ms: i64) -> Result<Option<LoadRun>, MaintenanceError> {
         let window = self.schedule.limits().window;
         // Asked each time: a schedule that lost data was loaded by another duty, and perhaps not as far.
         let noted_ms = self.schedule.loaded_until().await?;
-        self.come = match (self.come, noted_ms) {
-            (Some(come), Some(noted_ms)) if come.noted_ms == noted_ms => Some(come),
-            (_, Some(noted_ms)) => Some(Come {
+        self.progress = match (self.progress, noted_ms) {
+            (Some(known), Some(noted_ms)) if known.noted_ms == noted_ms => Some(known),
+            (_, Some(noted_ms)) => Some(LoadProgress {
                 loaded_until_ms: noted_ms,
                 noted_ms,
             }),
             (_, None) => None,
         };
         if self
-            .come
-            .is_some_and(|come| window.is_ahead(come.loaded_until_ms, now_ms))
+            .progress
+            .is_some_and(|known| window.is_ahead(known.loaded_until_ms, now_ms))
         {
             tracing::warn!(
                 "the clock of the schedule was set back; what is due soon is read from the journal again"
             );
-            self.come = None;
+            self.progress = None;
         }
         let reads = PageReads::of(self.schedule.as_ref(), now_ms, PAGE, true);
-        let after_ms = self.come.map(|come| come.loaded_until_ms);
+        let after_ms = self.progress.map(|known| known.loaded_until_ms);
         if after_ms.is_some_and(|after_ms| after_ms >= reads.until_ms) {
             return Ok(None);
         }
@@ -137,7 +137,7 @@ impl WindowLoader {
             at_ms,
             row: i64::MAX,
         });
-        Ok(Some(Run {
+        Ok(Some(LoadRun {
             reads,
             cursor,
             restored: Restored::default(),
@@ -145,7 +145,7 @@ impl WindowLoader {
     }
 
     /// Loads one page of a run. `false` at the end of the run.
-    async fn load_page(&mut self, run: &mut Run) -> Result<bool, MaintenanceError> {
+    async fn load_page(&mut self, run: &mut LoadRun) -> Result<bool, MaintenanceError> {
         let page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
         let restored = self.schedule.restore(&page.entries).await?;
         run.restored.missing += restored.missing;
@@ -165,7 +165,7 @@ impl WindowLoader {
     /// Keeps in mind how far the loading has come. Writes it into the schedule now and then: if it is lost, a part is read
     /// again. After a run that has put something in it is written, so that a restart does not read that again.
     async fn note(&mut self, due_ms: i64, has_more_to_tell: bool) -> Result<(), MaintenanceError> {
-        let noted_ms = self.come.map_or(i64::MIN, |come| come.noted_ms);
+        let noted_ms = self.progress.map_or(i64::MIN, |known| known.noted_ms);
         // It may also be behind what is noted, after the clock was set back.
         let is_far = !(0..NOTED_EVERY_MS).contains(&due_ms.saturating_sub(noted_ms));
         let noted_ms = match is_far || has_more_to_tell {
@@ -175,7 +175,7 @@ impl WindowLoader {
             }
             false => noted_ms,
         };
-        self.come = Some(Come {
+        self.progress = Some(LoadProgress {
             loaded_until_ms: due_ms,
             noted_ms,
         });
@@ -198,7 +198,7 @@ impl Duty for WindowLoader {
     }
 
     fn start_over(&mut self) {
-        self.come = None;
+        self.progress = None;
         self.run = None;
     }
 
