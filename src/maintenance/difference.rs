@@ -89,8 +89,21 @@ pub async fn find(
     schedule: &dyn Schedule,
     read: &[(KeyInLane, Option<JournalEntry>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
+    let held_until_ms = must_be_held_until(schedule).await?;
+    find_until(journal, schedule, read, held_until_ms).await
+}
+
+/// As [`find`], with what [`must_be_held_until`] has returned after this was read in the journal.
+///
+/// # Errors
+/// If a store fails.
+pub async fn find_until(
+    journal: &dyn JournalReads,
+    schedule: &dyn Schedule,
+    read: &[(KeyInLane, Option<JournalEntry>)],
+    held_until_ms: i64,
+) -> Result<Vec<Difference>, MaintenanceError> {
     let entries: Vec<KeyInLane> = read.iter().map(|(entry, _)| entry.clone()).collect();
-    let loaded_until_ms = must_be_held_until(schedule).await?;
     let holdings = schedule.holds(&entries).await?;
     let mut differences: Vec<Difference> = read
         .iter()
@@ -98,7 +111,7 @@ pub async fn find(
         .filter_map(|((entry, recorded), holding)| {
             Some(Difference {
                 entry: entry.clone(),
-                kind: judge(&entry.lane, recorded.as_ref(), holding, loaded_until_ms)?,
+                kind: judge(&entry.lane, recorded.as_ref(), holding, held_until_ms)?,
                 journal: recorded.clone(),
                 schedule: holding,
             })
@@ -167,12 +180,12 @@ pub async fn find_recorded(
 }
 
 /// The kind of difference; `None` if both agree. Assumes that both were read at the same instant. What is pending and due
-/// after `loaded_until_ms` may wait in the journal alone.
+/// after `held_until_ms` may wait in the journal alone.
 fn judge(
     lane: &Lane,
     journal: Option<&JournalEntry>,
     schedule: Option<Holding>,
-    loaded_until_ms: i64,
+    held_until_ms: i64,
 ) -> Option<DifferenceKind> {
     match (journal, schedule) {
         (None, None) => None,
@@ -183,7 +196,7 @@ fn judge(
         }
         (Some(recorded), None) => (recorded.state == State::Scheduled
             && !recorded.set_aside
-            && recorded.progress.next_due_ms() <= loaded_until_ms)
+            && recorded.progress.next_due_ms() <= held_until_ms)
             .then_some(DifferenceKind::Missing),
         (Some(recorded), Some(holding)) => match recorded.state {
             State::Scheduled if recorded.set_aside => Some(DifferenceKind::SetAside),
@@ -293,9 +306,9 @@ mod tests {
     fn what_is_due_after_all_that_was_loaded_is_not_missing() {
         let recorded = journal_entry(State::Scheduled).expect("an entry");
         let due_ms = recorded.progress.next_due_ms();
-        let check = |loaded_until_ms, schedule, expected| {
-            let judged = judge(&recorded.lane, Some(&recorded), schedule, loaded_until_ms);
-            assert_eq!(judged, expected, "{loaded_until_ms}");
+        let check = |held_until_ms, schedule, expected| {
+            let judged = judge(&recorded.lane, Some(&recorded), schedule, held_until_ms);
+            assert_eq!(judged, expected, "{held_until_ms}");
         };
         check(due_ms, None, Some(DifferenceKind::Missing));
         check(due_ms - 1, None, None);

@@ -4,7 +4,7 @@
 //! The journal is read by the instant of registration, newest first. That instant never changes, so no
 //! notification that is pending during the whole scan is missed, however long the scan takes.
 
-use super::difference::{Difference, JournalEntry, find, find_among, must_be_held_until};
+use super::difference::{Difference, JournalEntry, find_among, find_until, must_be_held_until};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
@@ -121,7 +121,7 @@ pub async fn compare(
                 pending: read.len() as u64,
                 later: (picked().count() - read.len()) as u64,
                 held: 0,
-                differences: find(journal, schedule, &read).await?,
+                differences: find_until(journal, schedule, &read, held_until_ms).await?,
                 next: match page.next {
                     Some(next) => ScanPosition::Pending(Some(next)),
                     None => ScanPosition::Held(None),

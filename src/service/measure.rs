@@ -50,14 +50,16 @@ impl Service {
         let schedule = async {
             let counts = within_read_limit(self.schedule.counts()).await?;
             let lanes = within_read_limit(self.schedule.lane_counts()).await;
-            let loaded_until = within_read_limit(self.schedule.loaded_until()).await;
-            let window = self.schedule.limits().window.horizon_ms();
-            let window = window.zip(loaded_until.flatten());
-            Some(ScheduleReading {
-                window: window.map(|(horizon_ms, loaded_until_ms)| WindowReading {
+            let window = async {
+                let horizon_ms = self.schedule.limits().window.horizon_ms()?;
+                let loaded_until_ms = within_read_limit(self.schedule.loaded_until()).await??;
+                Some(WindowReading {
                     horizon_ms,
                     loaded_ahead_ms: loaded_until_ms.saturating_sub(self.clock.now_ms()),
-                }),
+                })
+            };
+            Some(ScheduleReading {
+                window: window.await,
                 pending: counts.pending,
                 in_flight: counts.in_flight,
                 lanes: lanes.map(|lanes| LanesReading {

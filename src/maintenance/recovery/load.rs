@@ -144,12 +144,13 @@ impl<'schedule> Loader<'schedule> {
         // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
         let restored = self.schedule.restore(&page.entries).await?;
+        self.done.restored.missing += restored.missing;
+        self.done.restored.moved += restored.moved;
         if page.next.is_none() {
+            // If this fails, the page is put in again, which changes nothing.
             self.schedule.set_loaded_until(self.reads.until_ms).await?;
         }
         self.done.read += page.entries.len() as u64;
-        self.done.restored.missing += restored.missing;
-        self.done.restored.moved += restored.moved;
         self.is_through = page.next.is_none();
         self.page = None;
         Ok(!self.is_through)

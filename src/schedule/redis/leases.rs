@@ -113,9 +113,6 @@ impl ScheduleLeases for RedisSchedule {
         let partition = self.partition(&lease.entry.notification.lane);
         let passing = PassedTurn::of(&lease, &settlement);
         let settlement = settlement.within(self.limits.window, self.clock.now_ms());
-        if lease.entry.notification.order.is_none() {
-            return partition.settle(Settling::Lease(lease, settlement)).await;
-        }
         let settled = partition.settle(Settling::Lease(lease, settlement)).await?;
         if let (Settled::Done, Some(passing)) = (settled, passing) {
             partition.pass_turn(&passing).await;
