@@ -9,7 +9,7 @@ use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::RedisUrl;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 on_journaled_stores!(
     what_waits_in_the_journal_comes_when_it_is_due,
@@ -206,17 +206,15 @@ async fn a_redis_that_is_away_refuses_only_what_is_due_soon() {
     let soon = Some(delayed("soon", &merchant, "30m"));
     let (status, view) = server.call(Method::POST, "/v1/notifications", soon).await;
     assert_eq!(status, 503, "{view}");
-    let asked = Instant::now();
     let later = delayed("later", &merchant, "2h");
     let (status, view) = server
         .call(Method::POST, "/v1/notifications", Some(later.clone()))
         .await;
     assert_eq!(status, 201, "{view}");
-    let took = asked.elapsed();
     let (status, view) = server
         .call(Method::POST, "/v1/notifications", Some(later))
         .await;
-    assert_eq!(status, 200, "{view}, the first took {took:?}");
+    assert_eq!(status, 200, "{view}");
     redis.start_again().await;
     server.clock().advance(30 * MINUTE_MS);
     assert_eq!(merchant.call().await.body, b"id=soon");

@@ -80,6 +80,7 @@ pub struct World {
     pub schedules: Vec<Arc<dyn Schedule>>,
     pub journals: Vec<Arc<dyn Journal>>,
     clients: Vec<Arc<HttpClient>>,
+    window: Window,
     /// The Redis of its own, where it may be set back.
     redis: Option<Mutex<RedisServer>>,
     _dir: TempDir,
@@ -159,6 +160,7 @@ impl World {
             schedules,
             journals,
             clients: (0..3).map(client).collect(),
+            window,
             redis: redis.map(Mutex::new),
             _dir: dir,
         }
@@ -207,6 +209,10 @@ impl World {
         });
         let ladder = match most {
             Most::One => r#"{"intervals":[],"window":"1h"}"#,
+            // Its second attempt is due after the horizon.
+            Most::Three if self.window != Window::WHOLE => {
+                r#"{"intervals":["30s","1s"],"window":"1h"}"#
+            }
             Most::Three => r#"{"intervals":["1s","1s"],"window":"1h"}"#,
         };
         let url = format!("{}/{good}/{id}", self.merchant.origin);
