@@ -64,6 +64,8 @@ pub struct Maintenance {
     schedule: Arc<dyn Schedule>,
     retention: Retention,
     recovery: Recovery,
+    /// Whether a part of what is pending may be in the journal alone.
+    loads_window: bool,
 }
 
 impl Maintenance {
@@ -81,7 +83,12 @@ impl Maintenance {
         if let Some(journal) = &journal {
             bring_first(journal.as_ref(), schedule.as_ref()).await?;
         }
+        // A server without a horizon loads the rest of what servers with one have left out. If that cannot be asked now, the
+        // duty asks.
+        let loads_window = schedule.limits().window != Window::WHOLE
+            || (journal.is_some() && !matches!(schedule.loaded_until().await, Ok(Some(i64::MAX))));
         Ok(Self {
+            loads_window,
             journal,
             schedule,
             retention,
@@ -97,6 +104,7 @@ impl Maintenance {
             schedule,
             retention,
             recovery,
+            loads_window,
         } = self;
         let whole = recovery.whole();
         let mut duties: Vec<DutyTask> = Vec::new();
@@ -111,7 +119,7 @@ impl Maintenance {
             let duty = Reconciler::new(journal.clone(), schedule.clone());
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
-            if schedule.limits().window != Window::WHOLE {
+            if loads_window {
                 let duty = WindowLoader::new(journal.clone(), schedule.clone());
                 let work = run(duty, journal.clone(), clock.clone(), whole.clone());
                 duties.push(("window loader", until(stop.clone(), work)));

@@ -119,13 +119,15 @@ impl WindowLoader {
             }),
             (_, None) => None,
         };
-        if self
-            .progress
-            .is_some_and(|known| window.is_ahead(known.loaded_until_ms, now_ms))
+        if let Some(known) = self.progress
+            && window.is_ahead(known.loaded_until_ms, now_ms)
         {
-            tracing::warn!(
-                "the clock of the schedule was set back; what is due soon is read from the journal again"
-            );
+            // A server without a horizon has loaded everything. What others leave out now is due before that.
+            if known.loaded_until_ms != i64::MAX {
+                tracing::warn!(
+                    "the clock of the schedule was set back; what is due soon is read from the journal again"
+                );
+            }
             self.progress = None;
         }
         let reads = PageReads::of(self.schedule.as_ref(), now_ms, PAGE, true);

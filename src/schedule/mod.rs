@@ -299,7 +299,7 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
 
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
     /// that is not known. What is pending and due later may be in the journal alone ([`window`]). With
-    /// [`Window::WHOLE`] it is always `i64::MAX`.
+    /// [`Window::WHOLE`] it is `i64::MAX`, unless servers with a horizon have used the schedule before, or use it now.
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError>;
 
     /// Notes that everything that is pending in the journal and due by then was put in.

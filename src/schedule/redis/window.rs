@@ -15,13 +15,15 @@ const AT_ONCE: usize = 16;
 
 /// See [`crate::schedule::ScheduleMaintenance::loaded_until`].
 pub async fn loaded_until(schedule: &RedisSchedule) -> Result<Option<i64>, ScheduleError> {
-    if schedule.limits.window == Window::WHOLE {
-        return Ok(Some(i64::MAX));
-    }
     let calls: Vec<_> = schedule.partitions.iter().map(read).collect();
-    let instants: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    let noted: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    // Servers with a horizon note it. Without one, a partition of which nothing is noted holds everything.
+    let is_whole = schedule.limits.window == Window::WHOLE;
+    let instants = noted
+        .into_iter()
+        .map(|noted_ms| noted_ms.or(is_whole.then_some(i64::MAX)));
     // `None` if it is missing in any.
-    let instants: Option<Vec<i64>> = instants.into_iter().collect();
+    let instants: Option<Vec<i64>> = instants.collect();
     Ok(instants.and_then(|instants| instants.into_iter().min()))
 }
 

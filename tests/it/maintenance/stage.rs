@@ -118,25 +118,22 @@ impl Stage {
         limits: Limits,
     ) -> Self {
         let clock = ManualClock::at(START_MS);
-        let options = Options {
-            url: redis,
-            partitions: 2,
-            limits,
-            time: Time::Clock,
-            owner: journal.id().to_string(),
-            signing: None,
-        };
-        let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-        schedule.inspect(false).await.expect("looked");
+        let schedule = open_schedule(redis.clone(), journal.id(), limits, &clock).await;
         assert!(schedule.finish_loading().await.expect("heard"));
         Self {
             schedule: Arc::new(schedule),
             journal,
             clock,
-            redis: Some(options.url),
+            redis: Some(redis),
             postgres,
             dir,
         }
+    }
+
+    /// The same schedule in Redis, as a server without a horizon uses it.
+    pub async fn without_window(&self) -> Arc<dyn Schedule> {
+        let redis = self.redis.clone().expect("on Redis");
+        Arc::new(open_schedule(redis, self.journal.id(), LIMITS, &self.clock).await)
     }
 
     /// The flags that name these stores.
@@ -261,4 +258,23 @@ async fn journal() -> (TempDir, Arc<dyn Journal>) {
     let path = dir.path().join("journal.db");
     let journal = SqliteJournal::open(&path, "instance-1").await;
     (dir, Arc::new(journal.expect("it opens")))
+}
+
+async fn open_schedule(
+    url: String,
+    owner: &str,
+    limits: Limits,
+    clock: &ManualClock,
+) -> RedisSchedule {
+    let options = Options {
+        url,
+        partitions: 2,
+        limits,
+        time: Time::Clock,
+        owner: owner.to_string(),
+        signing: None,
+    };
+    let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
+    schedule.inspect(false).await.expect("looked");
+    schedule
 }

@@ -6,6 +6,7 @@ use crate::journal_contract::samples::{START_MS, key, place};
 use ringback::clock::Clock as _;
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
+use ringback::maintenance::difference::find_among;
 use ringback::maintenance::sweep::Sweep;
 use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::{
@@ -216,4 +217,30 @@ async fn what_waits_in_the_journal_is_no_difference_until_it_is_loaded(stage: St
     assert!(is_held(&stage, "soon").await);
     assert!(!is_held(&stage, "later").await);
     assert_eq!(snapshot(&stage, "later").await.progress.attempts, 0);
+}
+
+/// Without a horizon, a server loads the rest; and with one again, what is left out is loaded in time.
+#[tokio::test]
+async fn a_server_without_a_horizon_loads_all_the_rest() {
+    let stage = Stage::redis_with_window().await;
+    stage.journal_one("soon", MINUTE_MS).await;
+    stage.journal_one("later", 2 * HORIZON_MS).await;
+    assert_eq!(load(&stage).await, 1);
+    let whole = stage.without_window().await;
+    let loaded_until = whole.loaded_until().await.expect("read");
+    assert_eq!(loaded_until, Some(START_MS + HORIZON_MS / 2));
+    // What the others have left out is not missing, as the audit sees it.
+    let entries = [place(&key("later"))];
+    let found = find_among(stage.journal.as_ref(), whole.as_ref(), &entries).await;
+    assert!(found.expect("compared").is_empty());
+    let mut rest = WindowLoader::new(stage.journal.clone(), whole.clone());
+    let loaded = rest.pass(stage.clock.now_ms()).await.expect("loaded");
+    assert_eq!(loaded.missing, 1);
+    assert!(is_held(&stage, "later").await);
+    assert_eq!(whole.loaded_until().await.expect("read"), Some(i64::MAX));
+    // By now it is left out again.
+    stage.journal_one("left out", 3 * HORIZON_MS).await;
+    assert_eq!(load(&stage).await, 0);
+    stage.clock.advance(3 * HORIZON_MS);
+    assert_eq!(load(&stage).await, 1);
 }
