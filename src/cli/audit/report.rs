@@ -218,7 +218,7 @@ fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(Str
     ));
     if *later > 0 {
         line(format!(
-            "          {later} more are due later, and wait in the journal until they are loaded (--horizon)"
+            "          {later} of the journal are due later, and may wait there until they are loaded (--horizon)"
         ));
     }
     if differences.is_empty() {
