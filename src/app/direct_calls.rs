@@ -8,6 +8,7 @@ use crate::delivery::http_client::{HttpClient, SendResult};
 use crate::delivery::tls_profiles::TlsProfile;
 use crate::domain::alert::PreparedAlert;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::attempt_reason::{FailureReason, UnsentReason};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
@@ -16,6 +17,7 @@ use crate::domain::priority::Priority;
 use crate::domain::signers::Signers;
 use crate::domain::webhook_id::WebhookId;
 use crate::endpoints::Endpoints;
+use crate::keyring::UnusableKey;
 use crate::service::TestCaller;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -106,17 +108,16 @@ impl DirectCalls {
                     SendResult::Answered(answer) => answer,
                     SendResult::NoProxy(why) => not_sent(Outcome::Connect, why),
                     SendResult::NotLookedUp => {
-                        let reason = "the look-ups of other host names took all the time";
-                        not_sent(Outcome::Timeout, reason.to_string())
+                        not_sent(Outcome::Timeout, UnsentReason::LookUpsBusy)
                     }
-                    SendResult::TooLate => {
-                        let reason = "the time ran out before the request was sent";
-                        not_sent(Outcome::Timeout, reason.to_string())
-                    }
+                    SendResult::TooLate => not_sent(Outcome::Timeout, UnsentReason::TooLate),
                 }
             }
-            (Err(unusable), _) => not_sent(Outcome::Blocked, unusable.to_string()),
-            (_, Err(unusable)) => not_sent(Outcome::Blocked, unusable.to_string()),
+            (Err(UnusableKey { key_id, why }), _) => {
+                let (key, error) = (key_id.clone(), why.clone());
+                not_sent(Outcome::Blocked, UnsentReason::UnusableKey { key, error })
+            }
+            (_, Err(unusable)) => not_sent(Outcome::Blocked, unusable.reason()),
         };
         let mut trace = recorder.into_trace();
         trace.endpoint_version = Some(endpoint.version);
@@ -154,11 +155,11 @@ impl DirectCalls {
     }
 }
 
-fn not_sent(outcome: Outcome, reason: String) -> Answer {
+fn not_sent(outcome: Outcome, reason: impl Into<FailureReason>) -> Answer {
     Answer {
         outcome,
         status: None,
         body: Vec::new(),
-        reason,
+        reason: reason.into().to_string(),
     }
 }

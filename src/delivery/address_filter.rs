@@ -7,7 +7,9 @@
 //!
 //! Sources: the IANA IPv4 and IPv6 special-purpose address registries (RFC 6890 and its updates).
 
+use crate::domain::attempt_reason::{AddressKind, ConnectionReason};
 use ipnet::IpNet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 
@@ -33,16 +35,36 @@ pub enum Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Blocked {
     /// The address is not public, and no allowed network contains it.
-    #[error("the address {address} is {kind}, and no allowed destination contains it")]
     Internal {
         /// The address.
         address: IpAddr,
         /// What kind of address it is.
-        kind: &'static str,
+        kind: AddressKind,
     },
     /// The address is public, but would be called without TLS.
-    #[error("plain http to the public address {0} is not allowed")]
     PlainHttp(IpAddr),
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(out)
+    }
+}
+
+impl Blocked {
+    /// The reason of an attempt that is blocked.
+    #[must_use]
+    pub fn reason(&self) -> ConnectionReason {
+        match self {
+            Self::Internal { address, kind } => ConnectionReason::InternalAddress {
+                address: address.to_string(),
+                kind: *kind,
+            },
+            Self::PlainHttp(address) => ConnectionReason::PlainHttp {
+                address: address.to_string(),
+            },
+        }
+    }
 }
 
 impl AddressFilter {
@@ -72,32 +94,32 @@ impl AddressFilter {
     }
 }
 
-fn internal_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn internal_v4(address: Ipv4Addr) -> Option<AddressKind> {
     match address.octets() {
-        [0, ..] => Some("unspecified"),
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some("private"),
-        [100, 64..=127, ..] => Some("shared (carrier NAT)"),
-        [127, ..] => Some("loopback"),
-        [169, 254, ..] => Some("link-local"),
-        [192, 0, 0, _] => Some("reserved for protocols"),
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some("for documentation"),
-        [192, 88, 99, _] => Some("a 6to4 relay"),
-        [198, 18..=19, ..] => Some("for benchmarks"),
-        [224..=239, ..] => Some("multicast"),
-        [240..=255, ..] => Some("reserved"),
+        [0, ..] => Some(AddressKind::Unspecified),
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(AddressKind::Private),
+        [100, 64..=127, ..] => Some(AddressKind::Shared),
+        [127, ..] => Some(AddressKind::Loopback),
+        [169, 254, ..] => Some(AddressKind::LinkLocal),
+        [192, 0, 0, _] => Some(AddressKind::Protocols),
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some(AddressKind::Documentation),
+        [192, 88, 99, _] => Some(AddressKind::Relay),
+        [198, 18..=19, ..] => Some(AddressKind::Benchmarks),
+        [224..=239, ..] => Some(AddressKind::Multicast),
+        [240..=255, ..] => Some(AddressKind::Reserved),
         _ => None,
     }
 }
 
-fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn internal_v6(address: Ipv6Addr) -> Option<AddressKind> {
     let segments = address.segments();
     let last_v4 = || {
         let [high, low] = [segments[6], segments[7]].map(u16::to_be_bytes);
         Ipv4Addr::new(high[0], high[1], low[0], low[1])
     };
     match segments {
-        [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressKind::Unspecified),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressKind::Loopback),
         // NAT64: the call reaches the IPv4 address in the last 32 bits.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => internal_v4(last_v4()),
         // 6to4: the call reaches the IPv4 address in the bits 16 to 47.
@@ -105,16 +127,16 @@ fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
             let [high, low] = [high, low].map(u16::to_be_bytes);
             internal_v4(Ipv4Addr::new(high[0], high[1], low[0], low[1]))
         }
-        [0x2001, 0, ..] => Some("a Teredo tunnel"),
-        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("for documentation"),
-        [0x2001, 2, 0, ..] => Some("for benchmarks"),
-        [0xfc00..=0xfdff, ..] => Some("unique-local"),
-        [0xfe80..=0xfebf, ..] => Some("link-local"),
-        [0xfec0..=0xfeff, ..] => Some("site-local"),
-        [0xff00..=0xffff, ..] => Some("multicast"),
+        [0x2001, 0, ..] => Some(AddressKind::Teredo),
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(AddressKind::Documentation),
+        [0x2001, 2, 0, ..] => Some(AddressKind::Benchmarks),
+        [0xfc00..=0xfdff, ..] => Some(AddressKind::UniqueLocal),
+        [0xfe80..=0xfebf, ..] => Some(AddressKind::LinkLocal),
+        [0xfec0..=0xfeff, ..] => Some(AddressKind::SiteLocal),
+        [0xff00..=0xffff, ..] => Some(AddressKind::Multicast),
         // IANA assigns global addresses only from 2000::/3.
         [0x2000..=0x3fff, ..] => None,
-        _ => Some("not a global address"),
+        _ => Some(AddressKind::NotGlobal),
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A call may be broken off at any time by its time limit. So the measurements are kept outside of it.
 
+use crate::domain::attempt_reason::AwaitedStep;
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::retry_after::RetryAfter;
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -20,7 +20,7 @@ struct Measured {
     /// The phase that the call is in, and since when.
     phase: Option<(Phase, Instant)>,
     /// What the call waits for, if that is not the phase.
-    awaited: Option<Cow<'static, str>>,
+    awaited: Option<AwaitedStep>,
     /// Whether the call waits for the proxy itself, and not for the receiver behind it.
     awaits_proxy: bool,
     /// Whether the look-up of its name has no thread yet, because others have them.
@@ -55,9 +55,9 @@ impl CallRecorder {
         self.lock().trace.is_http2 = true;
     }
 
-    /// Notes what the call waits for until its next phase begins; it follows "while".
-    pub fn awaits(&self, what: impl Into<Cow<'static, str>>) {
-        self.lock().awaited = Some(what.into());
+    /// Notes what the call waits for until its next phase begins.
+    pub fn awaits(&self, what: AwaitedStep) {
+        self.lock().awaited = Some(what);
     }
 
     /// Notes what the receiver asked for with `Retry-After`.
@@ -85,12 +85,11 @@ impl CallRecorder {
         self.lock().awaits_thread
     }
 
-    /// What the call waits for; it follows "while". `None` before the first phase.
-    pub fn awaited(&self) -> Option<Cow<'static, str>> {
+    /// What the call waits for. `None` before the first phase.
+    pub fn awaited(&self) -> Option<AwaitedStep> {
         let measured = self.lock();
-        let phase = measured.phase;
-        let in_words = || phase.map(|(phase, _)| Cow::Borrowed(phase.in_words()));
-        measured.awaited.clone().or_else(in_words)
+        let of_phase = measured.phase.map(|(phase, _)| AwaitedStep::from(phase));
+        measured.awaited.clone().or(of_phase)
     }
 
     /// What was measured, up to now.

@@ -13,6 +13,7 @@ use super::tcp::tcp_connector;
 use super::tls_failure::HandshakeError;
 use super::tls_profiles::{HTTP2, TlsConfigs, TlsProfile};
 use super::tunnel::through_proxy;
+use crate::domain::attempt_reason::AwaitedStep;
 use crate::domain::call_trace::{Phase, TlsVersion};
 use crate::domain::http_version::HttpVersion;
 use http::Uri;
@@ -125,11 +126,10 @@ impl ReceiverConnector {
         (id, on_change): (u64, impl Fn() + Send + Sync + 'static),
         recorder: &CallRecorder,
     ) -> Result<Negotiated, ConnectError> {
-        const AWAITED: &str = "the HTTP/2 settings of the receiver were awaited";
         let opened = self.dial(url, (share, until), recorder).await?;
         let started = match self.scheme {
             Scheme::Http => {
-                recorder.awaits(AWAITED);
+                recorder.awaits(AwaitedStep::Http2Settings);
                 Http2Connection::start(opened, id, on_change).await
             }
             Scheme::Https => {
@@ -139,7 +139,7 @@ impl ReceiverConnector {
                     let connection = self.speak_http1(opened, pool.watcher(origin)).await?;
                     return Ok(Negotiated::Http1(connection));
                 }
-                recorder.awaits(AWAITED);
+                recorder.awaits(AwaitedStep::Http2Settings);
                 Http2Connection::start(opened, id, on_change).await
             }
         };

@@ -7,6 +7,7 @@ use super::resolver::ResolveError;
 use super::socket::TooManyBytes;
 use super::tls_failure::{self, HandshakeError};
 use crate::domain::attempt::{Answer, Outcome};
+use crate::domain::attempt_reason::{ConnectionReason, FailureReason};
 use std::error::Error;
 use std::io;
 
@@ -18,8 +19,11 @@ pub fn not_connected(error: &(dyn Error + 'static)) -> Answer {
     let (outcome, reason) = causes(error)
         .find_map(|cause| recognise(cause, true))
         .unwrap_or_else(|| {
-            let reason = format!("no connection: {}", deepest(error));
-            (Outcome::Connect, reason)
+            let error = deepest(error);
+            (
+                Outcome::Connect,
+                ConnectionReason::NotOpened { error }.into(),
+            )
         });
     without_answer(outcome, reason)
 }
@@ -29,8 +33,9 @@ pub fn not_answered(error: &hyper::Error) -> Answer {
     let (outcome, reason) = causes(error)
         .find_map(|cause| recognise(cause, false))
         .unwrap_or_else(|| {
-            let reason = format!("the body of the answer was not HTTP: {}", deepest(error));
-            (Outcome::Protocol, reason)
+            let error = deepest(error);
+            let reason = ConnectionReason::BodyNotHttp { error };
+            (Outcome::Protocol, reason.into())
         });
     without_answer(outcome, reason)
 }
@@ -44,28 +49,25 @@ pub fn not_sent(canceled: &hyper::Error, broke: Option<&hyper::Error>) -> Answer
         .find_map(|error| causes(error).find_map(|cause| recognise(cause, false)))
         .unwrap_or_else(|| {
             // The library has no type for an answer that comes before the request.
-            let reason = "before the request was sent, the receiver closed the connection, or sent an answer \
-                although it was asked nothing";
-            (Outcome::Protocol, reason.to_string())
+            let reason = ConnectionReason::EndedBeforeRequest;
+            (Outcome::Protocol, reason.into())
         });
     without_answer(outcome, reason)
 }
 
 /// Outcome and reason of an open connection that broke.
-pub fn broken_connection(error: &(dyn Error + 'static)) -> (Outcome, String) {
+pub fn broken_connection(error: &(dyn Error + 'static)) -> (Outcome, FailureReason) {
     causes(error)
         .find_map(|cause| recognise(cause, false))
         .unwrap_or_else(|| {
-            let reason = format!("the connection broke: {}", deepest(error));
-            (Outcome::Protocol, reason)
+            let error = deepest(error);
+            (Outcome::Protocol, ConnectionReason::Broke { error }.into())
         })
 }
 
 /// The recorded answer of a call over a kept connection that was closed before an answer began.
 pub fn closed_after_keeping() -> Answer {
-    let reason = "the connection was kept from an earlier call, and the receiver closed it before \
-        an answer began; it may have read the request";
-    without_answer(Outcome::Protocol, reason.to_string())
+    without_answer(Outcome::Protocol, ConnectionReason::ClosedAfterKeeping)
 }
 
 /// Whether the error means that the connection was closed or broke before the answer was complete.
@@ -94,7 +96,8 @@ pub fn is_closed_by_receiver(error: &io::Error) -> bool {
 
 /// The recorded answer of a call that got no answer. Of a long reason, the first [`LONGEST_REASON`] characters are kept:
 /// receivers decide about parts of it, such as the purposes of a certificate.
-pub fn without_answer(outcome: Outcome, mut reason: String) -> Answer {
+pub fn without_answer(outcome: Outcome, reason: impl Into<FailureReason>) -> Answer {
+    let mut reason = reason.into().to_string();
     if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
         reason.truncate(end);
         reason.push_str("...");
@@ -109,7 +112,7 @@ pub fn without_answer(outcome: Outcome, mut reason: String) -> Answer {
 
 /// The recorded answer of a call that the address filter blocked.
 pub fn blocked(blocked: &Blocked) -> Answer {
-    without_answer(Outcome::Blocked, blocked.to_string())
+    without_answer(Outcome::Blocked, blocked.reason())
 }
 
 /// An error, its cause, the cause of that, and so on.
@@ -126,12 +129,13 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome, String)> {
+fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome, FailureReason)> {
     if let Some(error) = cause.downcast_ref::<ResolveError>() {
-        return Some(match error {
-            ResolveError::Blocked(blocked) => (Outcome::Blocked, blocked.to_string()),
-            ResolveError::Unknown(_) | ResolveError::Empty => (Outcome::Dns, error.to_string()),
-        });
+        let outcome = match error {
+            ResolveError::Blocked(_) => Outcome::Blocked,
+            ResolveError::Unknown(_) | ResolveError::Empty => Outcome::Dns,
+        };
+        return Some((outcome, error.reason().into()));
     }
     if let Some(end) = cause.downcast_ref::<ConnectionEnd>() {
         return Some((end.outcome, end.reason.clone()));
@@ -141,16 +145,16 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             ProxyError::TooEarly(_) => Outcome::Protocol,
             ProxyError::Failed(_) | ProxyError::Refused(_) | ProxyError::Closed => Outcome::Connect,
         };
-        return Some((outcome, error.to_string()));
+        return Some((outcome, error.reason().into()));
     }
     if let Some(error) = cause.downcast_ref::<HandshakeError>() {
         let tls = |cause: &(dyn Error + 'static)| {
             let known = cause.downcast_ref::<rustls::Error>();
-            known.map(|known| (Outcome::Tls, error.tls_in_words(known)))
+            known.map(|known| (Outcome::Tls, error.tls_reason(known).into()))
         };
         let mut inner = causes(error).skip(1);
         let known = inner.find_map(|cause| tls(cause).or_else(|| recognise_tls(cause)));
-        return known.or_else(|| Some((Outcome::Tls, error.in_words())));
+        return known.or_else(|| Some((Outcome::Tls, error.reason().into())));
     }
     if let Some(known) = recognise_tls(cause) {
         return Some(known);
@@ -160,15 +164,13 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             return Some(broken_off());
         }
         if error.is_parse_too_large() {
-            let reason =
-                "the head of the answer is longer than 64 KiB or has more than 100 headers";
-            return Some((Outcome::Protocol, reason.to_string()));
+            let reason = ConnectionReason::HeadTooLarge;
+            return Some((Outcome::Protocol, reason.into()));
         }
         if error.is_parse() {
-            return Some((
-                Outcome::Protocol,
-                format!("the answer was not HTTP: {error}"),
-            ));
+            let error = error.to_string();
+            let reason = ConnectionReason::NotHttp { error };
+            return Some((Outcome::Protocol, reason.into()));
         }
     }
     if let Some(error) = cause.downcast_ref::<io::Error>() {
@@ -179,57 +181,54 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             return None;
         }
         return Some(if connecting {
-            (Outcome::Connect, unreachable(error))
+            (Outcome::Connect, unreachable(error).into())
         } else {
-            (Outcome::Protocol, broken(error))
+            (Outcome::Protocol, broken(error).into())
         });
     }
     None
 }
 
-fn recognise_tls(cause: &(dyn Error + 'static)) -> Option<(Outcome, String)> {
+fn recognise_tls(cause: &(dyn Error + 'static)) -> Option<(Outcome, FailureReason)> {
     if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-        return Some((Outcome::Tls, tls_failure::in_words(error)));
+        return Some((Outcome::Tls, tls_failure::reason(error).into()));
     }
-    let error = cause.downcast_ref::<TooManyBytes>()?;
-    Some((Outcome::Protocol, error.to_string()))
+    cause.downcast_ref::<TooManyBytes>()?;
+    let reason = ConnectionReason::TooManyBytes;
+    Some((Outcome::Protocol, reason.into()))
 }
 
 /// Why no connection could be opened.
-fn unreachable(error: &io::Error) -> String {
-    let reason = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            "no connection: it was refused; no server listens on this port, or a firewall refuses calls"
-        }
+fn unreachable(error: &io::Error) -> ConnectionReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ConnectionReason::Refused,
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
-            "no connection: it was reset while it was opened"
+            ConnectionReason::ResetAtOpening
         }
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            "no connection: the address cannot be reached from this network"
+            ConnectionReason::Unreachable
         }
-        io::ErrorKind::TimedOut => "no connection: the address did not answer",
-        _ => return format!("no connection: {error}"),
-    };
-    reason.to_string()
-}
-
-/// How a connection broke.
-fn broken(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionReset => {
-            "the receiver reset the connection before the answer was complete".to_string()
-        }
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => broken_off().1,
-        io::ErrorKind::TimedOut => {
-            "the connection broke: the receiver no longer confirmed what it was sent".to_string()
-        }
-        _ => format!("the connection broke: {error}"),
+        io::ErrorKind::TimedOut => ConnectionReason::AddressSilent,
+        _ => ConnectionReason::NotOpened {
+            error: error.to_string(),
+        },
     }
 }
 
-fn broken_off() -> (Outcome, String) {
-    let reason = "the connection was closed before the answer was complete";
-    (Outcome::Protocol, reason.to_string())
+/// How a connection broke.
+fn broken(error: &io::Error) -> ConnectionReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset => ConnectionReason::Reset,
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => ConnectionReason::Closed,
+        io::ErrorKind::TimedOut => ConnectionReason::Unconfirmed,
+        _ => ConnectionReason::Broke {
+            error: error.to_string(),
+        },
+    }
+}
+
+fn broken_off() -> (Outcome, FailureReason) {
+    (Outcome::Protocol, ConnectionReason::Closed.into())
 }
 
 fn deepest(error: &(dyn Error + 'static)) -> String {

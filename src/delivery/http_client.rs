@@ -21,6 +21,7 @@ use super::request::{RequestMaker, Signed};
 use super::tls_profiles::{TlsConfigs, TlsProfile, TlsProfiles};
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Outcome};
+use crate::domain::attempt_reason::{ConnectionReason, ProxyReason, UnsentReason};
 use crate::domain::duration;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http_version::HttpVersion;
@@ -61,7 +62,7 @@ pub enum SendResult {
     NotLookedUp,
     /// The proxy failed, and nothing was sent. It is not known how the receiver would have answered. Contains what
     /// the proxy did, as a sentence.
-    NoProxy(String),
+    NoProxy(ProxyReason),
 }
 
 /// Makes HTTP calls to receivers.
@@ -170,7 +171,7 @@ impl HttpClient {
         if is_interrupted {
             return SendResult::Answered(without_answer(
                 Outcome::Interrupted,
-                "the server was stopped before an answer came".to_string(),
+                UnsentReason::Stopped,
             ));
         }
         if recorder.is_awaiting_thread() {
@@ -178,20 +179,16 @@ impl HttpClient {
         }
         if let Some(proxy) = (self.proxy.as_ref()).filter(|_| recorder.is_awaiting_proxy()) {
             proxy.try_aside();
-            if let Some(why) = proxy.health.failure() {
-                return SendResult::NoProxy(ProxyError::Failed(why).to_string());
+            if let Some(fault) = proxy.health.failure() {
+                return SendResult::NoProxy(ProxyReason::Failed { fault });
             }
         }
         let limit = duration::display_ms(timeout.as_millis().try_into().unwrap_or(0));
-        let awaited = recorder.awaited();
-        let awaited = awaited.map(|awaited| format!("; the time ran out while {awaited}"));
-        SendResult::Answered(without_answer(
-            Outcome::Timeout,
-            format!(
-                "no complete answer within {limit}{}",
-                awaited.unwrap_or_default()
-            ),
-        ))
+        let reason = match recorder.awaited() {
+            Some(awaited) => ConnectionReason::TimedOutWhile { limit, awaited },
+            None => ConnectionReason::TimedOut { limit },
+        };
+        SendResult::Answered(without_answer(Outcome::Timeout, reason))
     }
 
     /// The time limit of a call to this target: that of its endpoint, if it is shorter. Leases are made for the
@@ -352,20 +349,20 @@ fn shared_as<'url>(origin: &'url str, endpoint: Option<&Endpoint>) -> Cow<'url, 
 
 /// The result of a call to a text from a store that is not a URL.
 fn without_url() -> SendResult {
-    let reason = "the URL cannot be read".to_string();
+    let reason = UnsentReason::UnreadableUrl;
     SendResult::Answered(without_answer(Outcome::Blocked, reason))
 }
 
 /// The recorded answer of a call whose request cannot be written.
 fn unwritable(error: &http::Error) -> Answer {
-    let reason = format!("the request cannot be built: {error}");
-    without_answer(Outcome::Blocked, reason)
+    let error = error.to_string();
+    without_answer(Outcome::Blocked, UnsentReason::UnwritableRequest { error })
 }
 
 /// The result of a call for which no connection was opened.
 fn without_connection(error: &(dyn Error + 'static)) -> SendResult {
     match error.downcast_ref::<ProxyError>() {
-        Some(failed @ ProxyError::Failed(_)) => SendResult::NoProxy(failed.to_string()),
+        Some(failed @ ProxyError::Failed(_)) => SendResult::NoProxy(failed.reason()),
         Some(ProxyError::Refused(_) | ProxyError::Closed | ProxyError::TooEarly(_)) | None => {
             SendResult::Answered(not_connected(error))
         }

@@ -4,6 +4,7 @@ use super::failure::without_answer;
 use super::worker::{CallMade, Worker};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::Outcome;
+use crate::domain::attempt_reason::UnsentReason;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::receiver_requests::FollowedRequests;
@@ -11,10 +12,6 @@ use crate::health::{Backoff, Store};
 use crate::schedule::Lease;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Why a notification is not sent whose endpoint is another one by now.
-const MADE_AGAIN: &str = "nothing was sent: the endpoint was removed and made again after this notification was \
-    registered, and may belong to somebody else by now";
 
 impl Worker {
     /// The endpoint that a leased notification names, as it is now; `None` inside if it names none. Returns `None` if
@@ -74,7 +71,7 @@ impl Worker {
         let made = CallMade {
             measured: Instant::now(),
             started_ms: self.clock.now_ms().max(leased_ms),
-            answer: without_answer(Outcome::Blocked, MADE_AGAIN.to_string()),
+            answer: without_answer(Outcome::Blocked, UnsentReason::EndpointMadeAgain),
             trace,
             span: None,
             followed: FollowedRequests::of(&lease.entry.notification.ladder, &AckRule::standard()),

@@ -9,9 +9,11 @@
 
 use super::lookups::Lookups;
 use super::proxy_health::{ProxyHealth, Stage};
+use crate::domain::attempt_reason::{ProxyFault, ProxyReason, ProxyRefusal, SocksRefusal};
 use crate::domain::proxy_url::{ProxyCredentials, ProxyKind, ProxyUrl};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -53,19 +55,20 @@ impl Proxy {
     }
 
     /// Notes that the proxy was reached, but failed then.
-    pub fn failed(&self, why: &str) {
-        let is_new = self.health.failed(Instant::now(), why, Stage::Asking);
-        self.log_failure(is_new, why);
+    pub fn failed(&self, fault: &ProxyFault) {
+        let is_new = self.health.failed(Instant::now(), fault, Stage::Asking);
+        self.log_failure(is_new, fault);
     }
 
     /// Notes that a call that began at `began` could not reach the proxy.
-    pub fn unreachable(&self, began: Instant, why: &str) {
-        let is_new = self.health.unreachable(began, Instant::now(), why);
-        self.log_failure(is_new, why);
+    pub fn unreachable(&self, began: Instant, fault: &ProxyFault) {
+        let is_new = self.health.unreachable(began, Instant::now(), fault);
+        self.log_failure(is_new, fault);
     }
 
-    fn log_failure(&self, is_new: bool, why: &str) {
+    fn log_failure(&self, is_new: bool, fault: &ProxyFault) {
         if is_new {
+            let why = fault.to_string();
             tracing::error!(
                 proxy = %self.url, why,
                 "the proxy failed, so no new connections to receivers are opened; what is due waits and spends no \
@@ -104,24 +107,46 @@ impl Proxy {
 #[derive(Debug, Error)]
 pub enum ProxyError {
     /// The proxy itself failed. Nothing is known about the receiver.
-    #[error("the proxy {0}")]
-    Failed(String),
-    /// The proxy did not connect to the receiver. Contains why, after "the proxy".
-    #[error("no connection through the proxy: it {0}")]
-    Refused(String),
+    Failed(ProxyFault),
+    /// The proxy did not connect to the receiver.
+    Refused(ProxyRefusal),
     /// The proxy closed the connection instead of an answer to `CONNECT`.
-    #[error("the proxy closed the connection before it answered")]
     Closed,
-    /// Bytes came through the tunnel before the request was sent. Contains from where.
-    #[error("before the request was sent, something was sent by {0}")]
-    TooEarly(String),
+    /// Bytes came through the tunnel to this address before the request was sent.
+    TooEarly(SocketAddr),
+}
+
+impl ProxyError {
+    /// The reason of an attempt that ends so.
+    pub fn reason(&self) -> ProxyReason {
+        match self {
+            Self::Failed(fault) => ProxyReason::Failed {
+                fault: fault.clone(),
+            },
+            Self::Refused(why) => ProxyReason::Refused { why: why.clone() },
+            Self::Closed => ProxyReason::Failed {
+                fault: ProxyFault::Closed,
+            },
+            Self::TooEarly(address) => ProxyReason::TooEarly {
+                address: address.to_string(),
+            },
+        }
+    }
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(out)
+    }
 }
 
 /// The proxy did not speak its protocol, or broke off.
 fn broke(error: &io::Error) -> ProxyError {
     ProxyError::Failed(match is_closed(error) {
-        true => "closed the connection before it answered".to_string(),
-        false => format!("broke off: {error}"),
+        true => ProxyFault::Closed,
+        false => ProxyFault::BrokeOff {
+            error: error.to_string(),
+        },
     })
 }
 
@@ -198,8 +223,7 @@ async fn connect_http(
             break end;
         }
         if answer.len() >= LONGEST_ANSWER {
-            let why = "answered with more than 16 KiB of headers";
-            return Err(ProxyError::Failed(why.to_string()));
+            return Err(ProxyError::Failed(ProxyFault::HeadersTooLong));
         }
         let broke = match answer.is_empty() {
             true => broke_when_asked,
@@ -211,26 +235,22 @@ async fn connect_http(
         }
     };
     match status_of(&answer) {
-        None => Err(ProxyError::Failed(
-            "did not answer with HTTP/1.1; perhaps it is no HTTP proxy".to_string(),
-        )),
+        None => Err(ProxyError::Failed(ProxyFault::NotHttp)),
         Some(200..=299) if answer.len() == end + 4 => Ok(()),
         // What follows the answer comes through the tunnel.
-        Some(200..=299) => Err(ProxyError::TooEarly(format!(
-            "the receiver, or by the proxy after its answer to CONNECT {address}"
-        ))),
+        Some(200..=299) => Err(ProxyError::TooEarly(address)),
         Some(407) => Err(ProxyError::Failed(match credentials {
-            Some(_) => {
-                "does not accept the user name and the password of --proxy (407)".to_string()
-            }
-            None => "asks for a user name and a password, and --proxy has none (407)".to_string(),
+            Some(_) => ProxyFault::HttpWrongPassword,
+            None => ProxyFault::HttpPasswordNeeded,
         })),
-        Some(status @ (403 | 405)) => Err(ProxyError::Refused(format!(
-            "does not allow connections to this address and port (it answered {status} to CONNECT {address})"
-        ))),
-        Some(status) => Err(ProxyError::Refused(format!(
-            "answered {status} to CONNECT {address}, probably because it cannot reach the receiver"
-        ))),
+        Some(status @ (403 | 405)) => Err(ProxyError::Refused(ProxyRefusal::Forbidden {
+            status,
+            address: address.to_string(),
+        })),
+        Some(status) => Err(ProxyError::Refused(ProxyRefusal::Status {
+            status,
+            address: address.to_string(),
+        })),
     }
 }
 
@@ -258,7 +278,6 @@ async fn greet_socks(
     stream: &mut TcpStream,
     credentials: Option<&ProxyCredentials>,
 ) -> Result<(), ProxyError> {
-    let failed = |why: &str| ProxyError::Failed(why.to_string());
     let methods: &[u8] = match credentials {
         Some(_) => &[VERSION, 2, NO_CREDENTIALS, PASSWORD],
         None => &[VERSION, 1, NO_CREDENTIALS],
@@ -267,17 +286,13 @@ async fn greet_socks(
     written.map_err(|error| broke(&error))?;
     let [version, method] = read(stream).await?;
     if version != VERSION {
-        return Err(failed("does not speak SOCKS 5"));
+        return Err(ProxyError::Failed(ProxyFault::NotSocks));
     }
     let ProxyCredentials { user, password } = match (method, credentials) {
         (NO_CREDENTIALS, _) => return Ok(()),
         (PASSWORD, Some(credentials)) => credentials,
-        (_, Some(_)) => return Err(failed("accepts neither a password nor calls without one")),
-        (_, None) => {
-            return Err(failed(
-                "asks for a user name and a password, and --proxy has none",
-            ));
-        }
+        (_, Some(_)) => return Err(ProxyError::Failed(ProxyFault::NoMethod)),
+        (_, None) => return Err(ProxyError::Failed(ProxyFault::PasswordNeeded)),
     };
     let mut message = Zeroizing::new(Vec::with_capacity(3 + user.len() + password.len()));
     message.push(PASSWORD_VERSION);
@@ -289,9 +304,7 @@ async fn greet_socks(
     written.map_err(|error| broke(&error))?;
     match read(stream).await? {
         [_, 0] => Ok(()),
-        [_, _] => Err(failed(
-            "does not accept the user name and the password of --proxy",
-        )),
+        [_, _] => Err(ProxyError::Failed(ProxyFault::WrongPassword)),
     }
 }
 
@@ -311,9 +324,9 @@ async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<()
     request.extend(address.port().to_be_bytes());
     // The proxy has just answered the greeting. So if it closes the connection now, that is about the receiver.
     let closed = |error: &io::Error| match is_closed(error) {
-        true => ProxyError::Refused(format!(
-            "closed the connection when it was asked for {address}, probably because it cannot reach the receiver"
-        )),
+        true => ProxyError::Refused(ProxyRefusal::Closed {
+            address: address.to_string(),
+        }),
         false => broke(error),
     };
     let written = stream.write_all(&request).await;
@@ -323,7 +336,7 @@ async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<()
     read_first.map_err(|error| closed(&error))?;
     let [version, reply, _, kind] = answer;
     if version != VERSION {
-        return Err(ProxyError::Failed("does not speak SOCKS 5".to_string()));
+        return Err(ProxyError::Failed(ProxyFault::NotSocks));
     }
     if reply != 0 {
         return Err(refused_by_socks(reply, address));
@@ -333,10 +346,7 @@ async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<()
         IPV4 => 4,
         IPV6 => 16,
         NAME => usize::from(read::<1>(stream).await?[0]),
-        _ => {
-            let why = "answered with an unknown kind of address";
-            return Err(ProxyError::Failed(why.to_string()));
-        }
+        _ => return Err(ProxyError::Failed(ProxyFault::UnknownAddressKind)),
     };
     let mut rest = [0; 255 + 2];
     let read = stream.read_exact(&mut rest[..length + 2]).await;
@@ -346,18 +356,20 @@ async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<()
 /// What the proxy says with its reply.
 fn refused_by_socks(reply: u8, address: SocketAddr) -> ProxyError {
     let why = match reply {
-        2 => "does not allow connections to this address and port",
-        3 => "says that the network cannot be reached",
-        4 => "says that the host cannot be reached",
-        5 => {
-            "says that the connection was refused; no server listens on this port, or a firewall refuses calls"
-        }
-        6 => "says that the host did not answer in time",
-        8 => "cannot connect to addresses of this kind",
-        1 | 7 => "failed to make the connection",
-        _ => "answered with an unknown error",
+        2 => SocksRefusal::Forbidden,
+        3 => SocksRefusal::NoNetwork,
+        4 => SocksRefusal::NoHost,
+        5 => SocksRefusal::Refused,
+        6 => SocksRefusal::Silent,
+        8 => SocksRefusal::OtherKind,
+        1 | 7 => SocksRefusal::Failed,
+        _ => SocksRefusal::Unknown,
     };
-    ProxyError::Refused(format!("{why} (SOCKS reply {reply} for {address})"))
+    ProxyError::Refused(ProxyRefusal::Socks {
+        why,
+        reply: reply.into(),
+        address: address.to_string(),
+    })
 }
 
 async fn read<const N: usize>(stream: &mut TcpStream) -> Result<[u8; N], ProxyError> {

@@ -2,6 +2,7 @@
 //!
 //! Without this, everything that is due would try a broken proxy at the same time, again and again.
 
+use crate::domain::attempt_reason::ProxyFault;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,7 @@ struct ProxyRecord {
 struct ProxyFailure {
     /// When it may be tried again.
     again: Instant,
-    why: String,
+    why: ProxyFault,
     stage: Stage,
 }
 
@@ -67,7 +68,7 @@ impl ProxyHealth {
     ///
     /// # Errors
     /// How the proxy failed.
-    pub fn may_try(&self, now: Instant) -> Result<(), String> {
+    pub fn may_try(&self, now: Instant) -> Result<(), ProxyFault> {
         match &mut self.lock().failure {
             Some(failing) if now < failing.again => Err(failing.why.clone()),
             Some(failing) => {
@@ -79,25 +80,25 @@ impl ProxyHealth {
     }
 
     /// How the proxy fails; `None` if it is well.
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<ProxyFault> {
         let record = self.lock();
         record.failure.as_ref().map(|failing| failing.why.clone())
     }
 
     /// Notes that the proxy failed. Returns whether it was well before, or failed in another way.
-    pub fn failed(&self, now: Instant, why: &str, stage: Stage) -> bool {
+    pub fn failed(&self, now: Instant, why: &ProxyFault, stage: Stage) -> bool {
         let failing = ProxyFailure {
             again: now + PAUSE,
-            why: why.to_string(),
+            why: why.clone(),
             stage,
         };
         let before = self.lock().failure.replace(failing);
-        before.is_none_or(|before| before.why != why)
+        before.is_none_or(|before| before.why != *why)
     }
 
     /// Notes that a call that began at `began` could not reach the proxy. Returns whether that is new. If another call has
     /// reached the proxy since then, it says nothing about the proxy.
-    pub fn unreachable(&self, began: Instant, now: Instant, why: &str) -> bool {
+    pub fn unreachable(&self, began: Instant, now: Instant, why: &ProxyFault) -> bool {
         let reached = self.lock().reached;
         reached.is_none_or(|reached| reached < began) && self.failed(now, why, Stage::Reaching)
     }
@@ -174,28 +175,27 @@ mod tests {
     #[test]
     fn while_the_proxy_fails_one_call_at_a_time_tries_it() {
         let (health, start) = (ProxyHealth::default(), Instant::now());
-        let failed = |why: &str| health.failed(start, why, Stage::Asking);
+        let closed = ProxyFault::Closed;
+        let failed = |why: &ProxyFault| health.failed(start, why, Stage::Asking);
         assert_eq!(health.may_try(start), Ok(()));
         assert_eq!(health.may_try(start), Ok(()));
         assert!(!health.answered(start));
-        assert!(failed("is away"));
-        assert!(!failed("is away"), "it is logged once");
+        assert!(failed(&closed));
+        assert!(!failed(&closed), "it is logged once");
         let just_before = start + PAUSE - MILLISECOND;
-        assert_eq!(health.may_try(just_before), Err("is away".to_string()));
+        assert_eq!(health.may_try(just_before), Err(closed.clone()));
         assert_eq!(health.may_try(start + PAUSE), Ok(()));
         let again = health.may_try(start + PAUSE);
-        assert_eq!(again, Err("is away".to_string()), "one is enough");
+        assert_eq!(again, Err(closed), "one is enough");
         assert!(!health.reached(start), "that was no problem");
         assert!(health.answered(start + PAUSE));
         assert_eq!(health.may_try(start + PAUSE), Ok(()));
         let (began, now) = (start + MILLISECOND, start + PAUSE);
-        assert!(health.unreachable(began, now, "cannot be reached"));
+        let late = ProxyFault::NotInTime;
+        assert!(health.unreachable(began, now, &late));
         assert!(health.reached(now));
         assert_eq!(health.failure(), None);
-        assert!(
-            !health.unreachable(began, now, "cannot be reached"),
-            "others reached it"
-        );
+        assert!(!health.unreachable(began, now, &late), "others reached it");
         assert_eq!(health.failure(), None);
     }
 

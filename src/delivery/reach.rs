@@ -11,6 +11,7 @@ use super::proxy::ProxyError;
 use super::resolver::ResolveError;
 use super::tls_profiles::TlsProfile;
 use crate::domain::attempt::{Answer, Outcome};
+use crate::domain::attempt_reason::{ConnectionReason, UnsentReason};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
@@ -62,7 +63,7 @@ impl ReachFailure {
         match error.downcast_ref::<ProxyError>() {
             Some(failed @ ProxyError::Failed(_)) => Self {
                 is_of_proxy: true,
-                ..Self::of(without_answer(Outcome::Connect, failed.to_string()))
+                ..Self::of(without_answer(Outcome::Connect, failed.reason()))
             },
             Some(ProxyError::Refused(_) | ProxyError::Closed | ProxyError::TooEarly(_)) | None => {
                 Self::of(not_connected(error.as_ref()))
@@ -88,13 +89,11 @@ impl HttpClient {
             Ok(tried) => tried.err(),
             Err(_) => {
                 let limit_ms = limit.as_millis().try_into().unwrap_or(0);
-                let awaited = recorder.awaited();
-                let awaited = awaited.map(|awaited| format!("; the time ran out while {awaited}"));
-                let reason = format!(
-                    "no connection within {}{}",
-                    duration::display_ms(limit_ms),
-                    awaited.unwrap_or_default()
-                );
+                let limit = duration::display_ms(limit_ms);
+                let reason = match recorder.awaited() {
+                    Some(awaited) => ConnectionReason::NotOpenedWhile { limit, awaited },
+                    None => ConnectionReason::NotOpenedInTime { limit },
+                };
                 Some(ReachFailure::of(without_answer(Outcome::Timeout, reason)))
             }
         };
@@ -112,7 +111,7 @@ impl HttpClient {
         recorder: &CallRecorder,
     ) -> Result<(), ReachFailure> {
         let unreadable = || {
-            let reason = "the URL cannot be read".to_string();
+            let reason = UnsentReason::UnreadableUrl;
             ReachFailure::of(without_answer(Outcome::Blocked, reason))
         };
         let url = destination.url().ok_or_else(unreadable)?;

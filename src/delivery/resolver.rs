@@ -6,8 +6,10 @@
 
 use super::address_filter::{AddressFilter, Blocked, Scheme};
 use super::lookups::{LookupShare, Lookups};
+use crate::domain::attempt_reason::ConnectionReason;
 use hyper_util::client::legacy::connect::dns::Name;
 use std::convert::Infallible;
+use std::fmt;
 use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
@@ -34,14 +36,31 @@ pub struct FilteringResolver {
 #[derive(Debug, Error)]
 pub enum ResolveError {
     /// The look-up of the name failed.
-    #[error("the host name cannot be resolved: {0}")]
     Unknown(#[source] Arc<io::Error>),
     /// The look-up succeeded and returned no address.
-    #[error("the host name has no address")]
     Empty,
     /// One of the addresses of the name may not be called.
-    #[error(transparent)]
     Blocked(#[from] Blocked),
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(out)
+    }
+}
+
+impl ResolveError {
+    /// The reason of an attempt that ends so.
+    #[must_use]
+    pub fn reason(&self) -> ConnectionReason {
+        match self {
+            Self::Unknown(error) => ConnectionReason::NameUnknown {
+                error: error.to_string(),
+            },
+            Self::Empty => ConnectionReason::NoAddress,
+            Self::Blocked(blocked) => blocked.reason(),
+        }
+    }
 }
 
 impl FilteringResolver {

@@ -10,6 +10,7 @@
 //!   `103 Early Hints`) without a limit and without giving way to other tasks. So a receiver that sends
 //!   only interim answers would occupy a thread of the runtime, and time limits would not fire.
 
+use crate::domain::attempt_reason::ConnectionReason;
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -34,9 +35,7 @@ const MOST_OF_CALL_BYTES: u64 = MOST_BEFORE_BODY_BYTES + MOST_FOR_BODY_BYTES;
 
 /// The receiver sent more bytes than an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "the receiver sent too many bytes: the limit is 256 KiB before the body and 1 MiB for the body"
-)]
+#[error("{}", ConnectionReason::TooManyBytes)]
 pub struct TooManyBytes;
 
 /// The receiver closed the connection before a byte of the request was written.

@@ -4,10 +4,11 @@
 //! is wrong, and not the type of an error.
 
 use crate::domain::attempt::escape;
+use crate::domain::attempt_reason::TlsReason;
 use crate::domain::timestamp;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
-use std::{fmt, io};
+use std::io;
 use thiserror::Error;
 
 /// Maximum number of names of a certificate in a reason.
@@ -28,135 +29,111 @@ pub struct HandshakeError {
 
 impl HandshakeError {
     /// Why the handshake failed, if neither side has reported an error of TLS.
-    pub fn in_words(&self) -> String {
+    pub fn reason(&self) -> TlsReason {
         match self.error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                "the receiver closed the connection during the TLS handshake".to_string()
-            }
+            io::ErrorKind::UnexpectedEof => TlsReason::Closed,
             io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe => {
-                "the receiver reset the connection during the TLS handshake".to_string()
-            }
-            _ => format!(
-                "the connection broke during the TLS handshake: {}",
-                self.error
-            ),
+            | io::ErrorKind::BrokenPipe => TlsReason::Reset,
+            _ => TlsReason::Broke {
+                error: self.error.to_string(),
+            },
         }
     }
 
     /// Why the handshake failed with this error of TLS.
-    pub fn tls_in_words(&self, error: &rustls::Error) -> String {
+    pub fn tls_reason(&self, error: &rustls::Error) -> TlsReason {
         let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        if self.has_own_ca && *error == unknown {
-            return "the certificate is not signed by one of the endpoint's own authorities, the only ones that it \
-                    trusts, or it is sent without its intermediate certificates"
-                .to_string();
+        match self.has_own_ca && *error == unknown {
+            true => TlsReason::OtherAuthority,
+            false => reason(error),
         }
-        in_words(error)
     }
 }
 
 /// Why TLS failed.
-pub fn in_words(error: &rustls::Error) -> String {
+pub fn reason(error: &rustls::Error) -> TlsReason {
     match error {
         rustls::Error::InvalidCertificate(error) => certificate(error),
-        rustls::Error::NoCertificatesPresented => "the receiver sent no certificate".to_string(),
+        rustls::Error::NoCertificatesPresented => TlsReason::NoCertificate,
         rustls::Error::AlertReceived(alert) => alert_received(*alert),
-        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "the receiver did not answer with TLS; perhaps plain http or another protocol is spoken on this port"
-                .to_string()
-        }
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsReason::NotTls,
         rustls::Error::PeerIncompatible(
             PeerIncompatible::ServerDoesNotSupportTls12Or13
             | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
-        ) => "the receiver speaks only versions of TLS that are older than 1.2".to_string(),
-        rustls::Error::PeerIncompatible(why) => {
-            format!("the receiver has no TLS parameters in common with Ringback ({why:?})")
-        }
-        rustls::Error::PeerMisbehaved(why) => {
-            format!("the receiver broke the rules of TLS ({why:?})")
-        }
-        _ => format!("TLS failed: {error}"),
+        ) => TlsReason::OldVersions,
+        rustls::Error::PeerIncompatible(why) => TlsReason::NothingInCommon {
+            error: format!("{why:?}"),
+        },
+        rustls::Error::PeerMisbehaved(why) => TlsReason::Misbehaved {
+            error: format!("{why:?}"),
+        },
+        _ => TlsReason::Failed {
+            error: error.to_string(),
+        },
     }
 }
 
-fn certificate(error: &CertificateError) -> String {
+fn certificate(error: &CertificateError) -> TlsReason {
     match error {
         CertificateError::NotValidForNameContext {
             expected,
             presented,
         } => {
-            let expected = expected.to_str();
+            let expected = expected.to_str().into_owned();
             match names(presented) {
-                Some(names) => format!("the certificate is for {names}, not for {expected}"),
-                None => format!("the certificate names no host, so it is not for {expected}"),
+                Some(names) => TlsReason::OtherHostKnown { names, expected },
+                None => TlsReason::NamesNoHost { expected },
             }
         }
-        CertificateError::NotValidForName => "the certificate is for another host".to_string(),
-        CertificateError::ExpiredContext { not_after, .. } => {
-            format!("the receiver's certificate, or one in its chain, expired on {}", date(*not_after))
-        }
-        CertificateError::Expired => "the receiver's certificate, or one in its chain, has expired".to_string(),
-        CertificateError::NotValidYetContext { not_before, .. } => {
-            format!("the receiver's certificate, or one in its chain, is not valid before {}", date(*not_before))
-        }
-        CertificateError::NotValidYet => "the receiver's certificate, or one in its chain, is not valid yet".to_string(),
-        CertificateError::UnknownIssuer => {
-            "the certificate is signed by an authority that is not trusted: it is \
-            self-signed, of a private authority, or sent without its intermediate certificates"
-                .to_string()
-        }
-        CertificateError::Revoked => "the receiver's certificate, or one in its chain, was revoked".to_string(),
-        CertificateError::BadSignature => "the receiver's certificate, or one in its chain, has a wrong signature".to_string(),
-        CertificateError::BadEncoding => "the receiver's certificate, or one in its chain, cannot be read".to_string(),
+        CertificateError::NotValidForName => TlsReason::OtherHost,
+        CertificateError::ExpiredContext { not_after, .. } => TlsReason::ExpiredOn {
+            day: date(*not_after),
+        },
+        CertificateError::Expired => TlsReason::Expired,
+        CertificateError::NotValidYetContext { not_before, .. } => TlsReason::NotValidBefore {
+            day: date(*not_before),
+        },
+        CertificateError::NotValidYet => TlsReason::NotValidYet,
+        CertificateError::UnknownIssuer => TlsReason::UnknownAuthority,
+        CertificateError::Revoked => TlsReason::Revoked,
+        CertificateError::BadSignature => TlsReason::BadSignature,
+        CertificateError::BadEncoding => TlsReason::Unreadable,
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the receiver's certificate, or one in its chain, is signed with an algorithm that is not supported".to_string()
+            TlsReason::UnsupportedAlgorithm
         }
         // The error of an authority's own certificate is here too. `openssl req -x509` makes such ones.
-        CertificateError::Other(error) => unfit(&error.0),
-        _ => unfit(error),
+        CertificateError::Other(error) => TlsReason::Unfit {
+            error: error.0.to_string(),
+        },
+        _ => TlsReason::Unfit {
+            error: error.to_string(),
+        },
     }
 }
 
-fn unfit(error: &dyn fmt::Display) -> String {
-    format!(
-        "the certificate cannot be used for a server ({error}); self-signed certificates often cannot"
-    )
-}
-
-fn alert_received(alert: AlertDescription) -> String {
+fn alert_received(alert: AlertDescription) -> TlsReason {
     match alert {
-        AlertDescription::ProtocolVersion => {
-            "the receiver refused TLS 1.2 and 1.3; it probably speaks only older versions".to_string()
-        }
+        AlertDescription::ProtocolVersion => TlsReason::RefusedVersions,
         AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity => {
-            "the receiver refused the TLS handshake: it accepts none of the versions and ciphers that were \
-             offered, or needs a client certificate"
-                .to_string()
+            TlsReason::RefusedHandshake
         }
-        AlertDescription::UnrecognisedName => {
-            "the receiver does not know the host name for TLS (alert UnrecognisedName)".to_string()
-        }
-        AlertDescription::CertificateRequired => {
-            "the receiver asks for a client certificate".to_string()
-        }
-        AlertDescription::UnknownCA => {
-            "the receiver does not trust the authority of the client certificate (alert UnknownCA)".to_string()
-        }
-        AlertDescription::CertificateExpired => {
-            "the receiver says that the client certificate has expired (alert CertificateExpired)".to_string()
-        }
+        AlertDescription::UnrecognisedName => TlsReason::UnknownName,
+        AlertDescription::CertificateRequired => TlsReason::ClientCertificateRequired,
+        AlertDescription::UnknownCA => TlsReason::ClientAuthorityUnknown,
+        AlertDescription::CertificateExpired => TlsReason::ClientCertificateExpired,
         AlertDescription::BadCertificate
         | AlertDescription::CertificateUnknown
         | AlertDescription::CertificateRevoked
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::AccessDenied
-        | AlertDescription::DecryptError => {
-            format!("the receiver does not accept the client certificate, or needs one (alert {alert:?})")
-        }
-        _ => format!("the receiver broke off TLS with the alert {alert:?}"),
+        | AlertDescription::DecryptError => TlsReason::ClientCertificateRefused {
+            alert: format!("{alert:?}"),
+        },
+        _ => TlsReason::Alert {
+            alert: format!("{alert:?}"),
+        },
     }
 }
 
@@ -204,7 +181,8 @@ mod tests {
     #[test]
     fn reasons_name_what_is_wrong() {
         fn check(error: CertificateError, expected: &str) {
-            assert_eq!(in_words(&rustls::Error::from(error)), expected);
+            let reason = reason(&rustls::Error::from(error));
+            assert_eq!(reason.to_string(), expected);
         }
         let names = |presented: &[&str]| CertificateError::NotValidForNameContext {
             expected: ServerName::try_from("shop.example").expect("a name"),

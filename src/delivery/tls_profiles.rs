@@ -5,6 +5,7 @@
 //! another one, and the connections of the old one are not used any more (`delivery::pool`). It is made when the
 //! first attempt needs it, off the threads that make calls.
 
+use crate::domain::attempt_reason::UnsentReason;
 use crate::domain::client_key::ClientKey;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
@@ -51,6 +52,28 @@ pub enum UnusableProfile {
     /// Making the configuration panicked, or the process ends.
     #[error("the TLS configuration was not made")]
     NotMade,
+}
+
+impl UnusableProfile {
+    /// The reason of a call that is not made.
+    #[must_use]
+    pub fn reason(&self) -> UnsentReason {
+        match self {
+            Self::Key(unusable) => UnsentReason::UnusableClientKey {
+                error: unusable.why().to_string(),
+            },
+            Self::Bad(BadProfile::Authority(number, error)) => UnsentReason::BadAuthority {
+                number: *number,
+                error: error.clone(),
+            },
+            Self::Bad(BadProfile::Certificate(error)) => UnsentReason::BadClientCertificate {
+                error: error.clone(),
+            },
+            Self::Bad(BadProfile::Key) => UnsentReason::BadClientKey,
+            Self::Bad(BadProfile::OtherKey) => UnsentReason::OtherClientKey,
+            Self::NotMade => UnsentReason::NoTlsConfiguration,
+        }
+    }
 }
 
 /// See the documentation of the module.

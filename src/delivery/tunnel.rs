@@ -8,6 +8,7 @@ use super::lookups::LookupShare;
 use super::proxy::{MOST_ADDRESSES, Proxy, ProxyError, ask_for, greet};
 use super::proxy_health::Closed;
 use super::tcp::{part, tcp_connector};
+use crate::domain::attempt_reason::{ProxyFault, ProxyRefusal};
 use http::Uri;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +16,6 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 use url::Host;
-
-/// What a proxy did that closed the connection instead of an answer.
-const CLOSED: &str = "closed the connection before it answered";
 
 /// Opens a tunnel to one of these addresses. The time of the call ends at `until`.
 ///
@@ -32,7 +30,7 @@ pub async fn through_proxy(
     let may_try = proxy.health.may_try(Instant::now());
     may_try.map_err(ProxyError::Failed)?;
     let addresses = &addresses[..addresses.len().min(MOST_ADDRESSES)];
-    let mut refused = ProxyError::Refused("was given no address".to_string());
+    let mut refused = ProxyError::Refused(ProxyRefusal::NoAddress);
     for (place, &address) in addresses.iter().enumerate() {
         recorder.uses(Some(address), None, false);
         recorder.awaits_proxy(true);
@@ -45,7 +43,8 @@ pub async fn through_proxy(
             left => match tokio::time::timeout(part(until, left), asking).await {
                 Ok(asked) => asked,
                 Err(_) => {
-                    refused = ProxyError::Refused(format!("did not connect to {address} in time"));
+                    let address = address.to_string();
+                    refused = ProxyError::Refused(ProxyRefusal::NotInTime { address });
                     continue;
                 }
             },
@@ -76,13 +75,13 @@ pub async fn through_proxy(
 /// Some proxies close the connection if they cannot reach a receiver; one that fails may do the same to everybody.
 fn closed(proxy: &Proxy, address: SocketAddr) -> ProxyError {
     match proxy.health.closed(Instant::now(), address) {
-        Closed::ReceiverFailed => ProxyError::Refused(format!(
-            "closed the connection when it was asked for {address}, probably because it cannot reach the receiver"
-        )),
-        Closed::Unclear => ProxyError::Failed(CLOSED.to_string()),
+        Closed::ReceiverFailed => ProxyError::Refused(ProxyRefusal::Closed {
+            address: address.to_string(),
+        }),
+        Closed::Unclear => ProxyError::Failed(ProxyFault::Closed),
         Closed::ProxyFailed => {
-            proxy.failed(CLOSED);
-            ProxyError::Failed(CLOSED.to_string())
+            proxy.failed(&ProxyFault::Closed);
+            ProxyError::Failed(ProxyFault::Closed)
         }
     }
 }
@@ -101,7 +100,7 @@ impl Proxy {
         };
         let reached = match tokio::time::timeout(self.limit, reaching).await {
             Ok(reached) => reached,
-            Err(_) => Err(ProxyError::Failed("did not answer in time".to_string())),
+            Err(_) => Err(ProxyError::Failed(ProxyFault::NotInTime)),
         };
         match &reached {
             Ok(_) => self.reached(),
@@ -125,21 +124,28 @@ impl Proxy {
 
     /// The address filter is for receivers, so it does not hold for the proxy.
     async fn connect(&self) -> Result<TcpStream, ProxyError> {
-        let failed = |why: String| ProxyError::Failed(why);
         let addresses = match self.url.host() {
             Host::Domain(name) => {
                 let found = self.lookups.look_up(name, LookupShare::Proven).await;
-                let found =
-                    found.map_err(|error| failed(format!("cannot be resolved: {error}")))?;
+                let found = found.map_err(|error| {
+                    let error = error.to_string();
+                    ProxyError::Failed(ProxyFault::NameUnknown { error })
+                })?;
                 found.to_vec()
             }
             Host::Ipv4(_) | Host::Ipv6(_) => Vec::new(),
         };
         let place = Uri::try_from(format!("http://{}:{}", self.url.host(), self.url.port()));
-        let place = place.map_err(|error| failed(format!("has no usable address: {error}")))?;
+        let place = place.map_err(|error| {
+            let error = error.to_string();
+            ProxyError::Failed(ProxyFault::NoUsableAddress { error })
+        })?;
         let until = Instant::now() + self.limit;
         let connected = tcp_connector(addresses, Some(until)).call(place).await;
-        let stream = connected.map_err(|error| failed(format!("cannot be reached: {error}")))?;
+        let stream = connected.map_err(|error| {
+            let error = error.to_string();
+            ProxyError::Failed(ProxyFault::Unreachable { error })
+        })?;
         Ok(stream.into_inner())
     }
 }

@@ -24,6 +24,7 @@ use super::permits::Permits;
 use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt};
+use crate::domain::attempt_reason::marked_as_recovery;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::lane_health::{CallOutcome, LaneReport};
@@ -176,7 +177,7 @@ impl Worker {
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
         let result = Box::pin(call).await;
         if let SendResult::NoProxy(why) = result {
-            Box::pin(self.defer_without_proxy(lease, &why)).await;
+            Box::pin(self.defer_without_proxy(lease, &why.to_string())).await;
             return;
         }
         if let SendResult::NotLookedUp = result {
@@ -272,7 +273,7 @@ impl Worker {
             answer.reason.push_str(&request.in_words());
         }
         if !before.next_is_by_hand() && is_recovery(&at_start, started_ms) {
-            mark_recovery(&mut answer);
+            answer.reason = marked_as_recovery(&answer.reason);
         }
         let attempt = Attempt {
             series: before.series,
@@ -444,15 +445,6 @@ fn look_again_ms(due_ms: i64, now_ms: i64) -> i64 {
         + apart_ms
             .saturating_add(SOONEST_AGAIN_MS)
             .min(LATEST_AGAIN_MS)
-}
-
-fn mark_recovery(answer: &mut Answer) {
-    let mark = "recovery attempt: the window closed before it could be made";
-    answer.reason = if answer.reason.is_empty() {
-        mark.to_string()
-    } else {
-        format!("{} ({mark})", answer.reason)
-    };
 }
 
 /// A random number from 0 up to 1, for ladders with jitter.

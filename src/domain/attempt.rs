@@ -1,5 +1,6 @@
 //! The record of one attempt: when it was due, when it started, and what the receiver answered.
 
+use crate::domain::attempt_reason::UnsentReason;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::deferral::DeferralReason;
 use crate::domain::progress::Progress;
@@ -62,7 +63,8 @@ pub struct Answer {
     pub status: Option<u16>,
     /// The first [`KEPT_ANSWER_BYTES`] of the answer's body.
     pub body: Vec<u8>,
-    /// Why the call failed, in plain words. Empty if the answer was an acknowledgement.
+    /// Why the call failed, in plain words. Empty if the answer was an acknowledgement. What this version writes is made of
+    /// [`crate::domain::attempt_reason`].
     pub reason: String,
 }
 
@@ -101,10 +103,7 @@ impl Attempt {
                 outcome: Outcome::Interrupted,
                 status: None,
                 body: Vec::new(),
-                reason:
-                    "the instance that made this attempt ended before it recorded an outcome; the \
-                         receiver may have received the call"
-                        .to_string(),
+                reason: UnsentReason::Lost.to_string(),
             },
             trace: CallTrace::default(),
         }

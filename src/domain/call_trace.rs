@@ -33,18 +33,6 @@ impl Phase {
         Self::Body,
     ];
 
-    /// What happens in the phase; it follows "while".
-    #[must_use]
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Dns => "the host name was resolved",
-            Self::Connect => "the connection was opened",
-            Self::Tls => "the TLS handshake was made",
-            Self::FirstByte => "the answer was awaited",
-            Self::Body => "the body of the answer was read",
-        }
-    }
-
     fn stored_name(self) -> &'static str {
         match self {
             Self::Dns => "dns",

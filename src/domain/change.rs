@@ -4,6 +4,7 @@
 //! This module decides whether the notification allows the change, and computes the new state. The stores
 //! apply it.
 
+use crate::domain::history_note::HistoryNote;
 use crate::domain::notification::Start;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -106,6 +107,36 @@ impl Change {
     /// Says why the change is refused.
     #[must_use]
     pub fn refusal(self, before: &Snapshot) -> String {
+        match self.refused_because(before) {
+            ChangeRefusal::Begun => format!(
+                "cannot {self} a notification after the first attempt of its series: its ladder decides when the next \
+                 attempts are due; it can be cancelled, or attempted now"
+            ),
+            ChangeRefusal::SetAside => format!(
+                "cannot {self} a notification that is set aside; a retry or a cancellation releases it"
+            ),
+            ChangeRefusal::InFlight => format!(
+                "cannot {self} a notification of which an attempt is in flight; a higher number of its order has ended \
+                 it, and it is delivered if that attempt is acknowledged"
+            ),
+            ChangeRefusal::State(instead) => {
+                let instead = match instead {
+                    Some(Self::Resend) => "; resend sends it again",
+                    Some(Self::Replay) => "; replay sends it again",
+                    Some(Self::Discard) => "; discard gives it up for good",
+                    Some(Self::Cancel) => "; cancel ends it",
+                    Some(Self::Retry) => "; retry makes an attempt now",
+                    Some(Self::Reschedule(_)) | None => "",
+                };
+                let state = before.state_name();
+                format!("cannot {self} a notification that is {state}{instead}")
+            }
+        }
+    }
+
+    /// Why the change is refused.
+    #[must_use]
+    pub fn refused_because(self, before: &Snapshot) -> ChangeRefusal {
         let obstacle = match self {
             Self::Reschedule(_) if before.state == State::Scheduled => Obstacle::of(before),
             Self::Cancel
@@ -116,34 +147,22 @@ impl Change {
             | Self::Reschedule(_) => None,
         };
         match obstacle {
-            Some(Obstacle::Begun) => format!(
-                "cannot {self} a notification after the first attempt of its series: its ladder decides when the next \
-                 attempts are due; it can be cancelled, or attempted now"
-            ),
-            Some(Obstacle::SetAside) => format!(
-                "cannot {self} a notification that is set aside; a retry or a cancellation releases it"
-            ),
-            None if before.in_flight && before.takes_late_delivery() => format!(
-                "cannot {self} a notification of which an attempt is in flight; a higher number of its order has ended \
-                 it, and it is delivered if that attempt is acknowledged"
-            ),
-            None => format!(
-                "cannot {self} a notification that is {}{}",
-                before.state_name(),
-                self.instead(before.state)
-            ),
+            Some(Obstacle::Begun) => ChangeRefusal::Begun,
+            Some(Obstacle::SetAside) => ChangeRefusal::SetAside,
+            None if before.in_flight && before.takes_late_delivery() => ChangeRefusal::InFlight,
+            None => ChangeRefusal::State(self.instead(before.state)),
         }
     }
 
     /// Which change does for a notification in this state what was probably meant.
-    fn instead(self, state: State) -> &'static str {
+    fn instead(self, state: State) -> Option<Self> {
         match (self, state) {
-            (Self::Replay | Self::Retry, State::Delivered) => "; resend sends it again",
-            (Self::Resend | Self::Retry, State::Dead) => "; replay sends it again",
-            (Self::Cancel, State::Dead) => "; discard gives it up for good",
-            (Self::Discard, State::Scheduled) => "; cancel ends it",
-            (Self::Replay | Self::Resend, State::Scheduled) => "; retry makes an attempt now",
-            _ => "",
+            (Self::Replay | Self::Retry, State::Delivered) => Some(Self::Resend),
+            (Self::Resend | Self::Retry, State::Dead) => Some(Self::Replay),
+            (Self::Cancel, State::Dead) => Some(Self::Discard),
+            (Self::Discard, State::Scheduled) => Some(Self::Cancel),
+            (Self::Replay | Self::Resend, State::Scheduled) => Some(Self::Retry),
+            _ => None,
         }
     }
 
@@ -197,12 +216,13 @@ impl Change {
     pub fn detail(self, reason: &str, before: &Progress, after: &Progress) -> String {
         match self {
             Self::Reschedule(_) => {
-                let dropped = match before.retry_at_ms {
-                    Some(_) => "; the attempt that was asked for by hand is dropped",
-                    None => "",
-                };
                 let (from, to) = (before.first_due_ms, after.first_due_ms);
-                format!("from {} to {}{dropped}", display_ms(from), display_ms(to))
+                let (from, to) = (display_ms(from), display_ms(to));
+                let moved = match before.retry_at_ms {
+                    Some(_) => HistoryNote::MovedAndDropped { from, to },
+                    None => HistoryNote::Moved { from, to },
+                };
+                moved.to_string()
             }
             Self::Cancel | Self::Discard | Self::Replay | Self::Resend | Self::Retry => {
                 reason.to_string()
@@ -215,6 +235,19 @@ impl fmt::Display for Change {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }
+}
+
+/// Why a notification does not allow a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeRefusal {
+    /// It cannot be moved: its ladder has made an attempt in this series.
+    Begun,
+    /// It cannot be moved: it is set aside.
+    SetAside,
+    /// A higher number of its order has ended it, and an attempt of it is in flight.
+    InFlight,
+    /// Its state does not allow it. Contains the change that does what was probably meant.
+    State(Option<Change>),
 }
 
 /// Why a pending notification cannot be moved.

@@ -10,6 +10,7 @@
 use crate::domain::endpoint_keys::{
     BadKeyChange, DEFAULT_SECRET, EndpointKey, EndpointKeys, MOST_KEYS,
 };
+use crate::domain::sentence::sentences;
 use thiserror::Error;
 
 /// Maximum number of keys that are remembered after they have ended.
@@ -93,6 +94,16 @@ pub enum BadDefaultKeyChange {
     #[error("there is no default key yet")]
     NotBegun,
 }
+
+sentences!(
+    /// Why the default keys sign nothing on a server.
+    DefaultKeyWarning {
+        OtherSecret { fingerprint: String } = "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this server sends nothing that it would sign with its own; start it with their --signing-secret";
+        Unreadable { key: String, why: String } = "this server cannot read the default key {key} ({why}), so it sends nothing that the default keys would sign; update this server if another version wrote the key; else add another default key and remove this one";
+        AllUnreadable { why: String } = "this server cannot read the default keys ({why}), so it sends nothing that they would sign";
+        Unusable { key: String, why: String } = "this server cannot open the default key {key} ({why}), so it sends nothing that the default keys would sign; start it with the master key of the other servers";
+    }
+);
 
 impl From<BadKeyChange> for BadDefaultKeyChange {
     fn from(bad: BadKeyChange) -> Self {

@@ -7,6 +7,7 @@
 //! receiver goes by the specification.
 
 use crate::domain::ack::AckRule;
+use crate::domain::attempt_reason::{AskedWait, RequestReason};
 use crate::domain::ladder::Ladder;
 use crate::domain::retry_after::RetryAfter;
 use crate::domain::state::named;
@@ -96,15 +97,21 @@ impl RequestEffect {
     /// What the receiver asked for, and what follows from it. The text continues the reason of the attempt.
     #[must_use]
     pub fn in_words(self) -> String {
+        self.reason().to_string()
+    }
+
+    fn reason(self) -> RequestReason {
         let (asked, effect) = match self {
-            Self::Stopped => return ": the receiver asks for no more calls".to_string(),
-            Self::NotStopped => return ", which counts like any other failure here".to_string(),
+            Self::Stopped => return RequestReason::Stopped,
+            Self::NotStopped => return RequestReason::NotStopped,
             Self::Wait { asked, effect } => (asked, effect),
         };
         let asks = match asked {
-            RetryAfter::Seconds(_) => format!("the receiver asks to wait {}", asked.shown()),
-            RetryAfter::Date(_) => format!("the receiver asks to wait until {}", asked.shown()),
-            RetryAfter::Unusable => "the receiver asks to wait".to_string(),
+            RetryAfter::Seconds(_) => AskedWait::For {
+                long: asked.shown(),
+            },
+            RetryAfter::Date(_) => AskedWait::Until { at: asked.shown() },
+            RetryAfter::Unusable => AskedWait::Unclear,
         };
         match effect {
             WaitEffect::Moved {
@@ -113,25 +120,16 @@ impl RequestEffect {
                 to_deadline,
             } => {
                 let [from, to] = [from_ms, to_ms].map(timestamp::display_ms);
-                let end = if to_deadline {
-                    ", when the window closes,"
-                } else {
-                    ""
-                };
-                format!("; {asks} (Retry-After), so the next attempt is at {to}{end} and not at {from}")
+                match to_deadline {
+                    true => RequestReason::MovedToDeadline { asks, to, from },
+                    false => RequestReason::Moved { asks, to, from },
+                }
             }
-            WaitEffect::NotEarlier => {
-                format!("; {asks} (Retry-After), and the next attempt is not before that anyway")
-            }
-            WaitEffect::AtTheEnd => {
-                format!("; {asks} (Retry-After), but the window closes when the next attempt is due")
-            }
-            WaitEffect::NoneLeft => format!("; {asks} (Retry-After), but no attempt is left"),
-            WaitEffect::Unusable => {
-                "; its Retry-After is not one number of seconds or one HTTP date within 60 days, so it changes nothing"
-                    .to_string()
-            }
-            WaitEffect::NotFollowed => format!("; {asks} (Retry-After), which is not followed here"),
+            WaitEffect::NotEarlier => RequestReason::NotEarlier { asks },
+            WaitEffect::AtTheEnd => RequestReason::AtTheEnd { asks },
+            WaitEffect::NoneLeft => RequestReason::NoneLeft { asks },
+            WaitEffect::Unusable => RequestReason::Unusable,
+            WaitEffect::NotFollowed => RequestReason::NotFollowed { asks },
         }
     }
 }

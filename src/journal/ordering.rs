@@ -6,6 +6,7 @@
 use super::effect::HistoryLine;
 use super::rows::StoredNotification;
 use super::{Actor, RegisterResult, Registering};
+use crate::domain::history_note::HistoryNote;
 use crate::domain::key::Key;
 use crate::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use crate::domain::snapshot::Snapshot;
@@ -133,7 +134,7 @@ pub(super) fn supersede(snapshot: &mut Snapshot, by: i64, at_ms: i64) -> History
     snapshot.waits_for_ms = None;
     HistoryLine {
         kind: "cancelled",
-        detail: format!("superseded by number {by} of its order"),
+        detail: HistoryNote::SupersededBy { number: by }.to_string(),
     }
 }
 

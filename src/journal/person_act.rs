@@ -9,6 +9,7 @@ use super::{
 };
 use crate::domain::act::{Act, ActSubject};
 use crate::domain::api_key::KeyTopics;
+use crate::domain::audit_note::AuditNote;
 use crate::domain::change::Change;
 use crate::domain::default_keys::DefaultKeyChange;
 use crate::domain::endpoint::Endpoint;
@@ -71,6 +72,10 @@ impl PersonAct {
         Self { detail, ..self }
     }
 
+    fn with_note(self, note: &AuditNote) -> Self {
+        self.with_detail(note.to_string())
+    }
+
     /// The parts of the texts that are stored.
     pub(super) fn texts(&self) -> ActTexts {
         ActTexts {
@@ -89,7 +94,7 @@ impl PersonAct {
         match changing.change {
             Change::Reschedule(_) => {
                 let due = display_ms(after.progress.first_due_ms);
-                of.with_detail(format!("first attempt at {due}"))
+                of.with_note(&AuditNote::FirstAttempt { due })
             }
             Change::Cancel | Change::Discard | Change::Replay | Change::Resend | Change::Retry => {
                 of
@@ -124,19 +129,20 @@ impl PersonAct {
             (JobKind::LaneRetry | JobKind::LaneRelease | JobKind::AfterOutage, _) => return None,
         };
         let actor = Actor::named(&*job.actor);
-        let rate = CallRate::calls_per_second(job.rate);
+        let rate = CallRate::calls_per_second(job.rate).to_string();
         let of = Self::of(act, subject, &actor, job.created_ms);
-        let detail = match &job.filter {
-            None => format!("job {}, {rate} per second", job.id),
-            Some(filter) => {
-                let matched = job.counts.matched;
-                format!(
-                    "filter {}, {matched} match, {rate} per second",
-                    filter.to_stored()
-                )
-            }
+        let note = match &job.filter {
+            None => AuditNote::JobMade {
+                job: job.id.to_string(),
+                rate,
+            },
+            Some(filter) => AuditNote::Filtered {
+                filter: filter.to_stored(),
+                matched: job.counts.matched,
+                rate,
+            },
         };
-        Some(of.for_reason(&job.reason).with_detail(detail))
+        Some(of.for_reason(&job.reason).with_note(&note))
     }
 
     /// An order to a job.
@@ -158,8 +164,7 @@ impl PersonAct {
             return of(Act::CreateEndpoint);
         }
         let Some(before) = before else {
-            let detail = "it could not be read before".to_string();
-            return of(Act::ChangeEndpoint).with_detail(detail);
+            return of(Act::ChangeEndpoint).with_note(&AuditNote::UnreadBefore);
         };
         let differing = EndpointDifferences::between(&before.endpoint, after, setting.at_ms);
         let has_added = !differing.added_keys.is_empty();
@@ -170,7 +175,10 @@ impl PersonAct {
             true if !has_added && (has_removed || has_forgotten) => Act::RemoveEndpointKey,
             true | false => Act::ChangeEndpoint,
         };
-        of(act).with_detail(described(&differing, act))
+        match described(&differing, act) {
+            Some(note) => of(act).with_note(&note),
+            None => of(act),
+        }
     }
 
     /// The removal of an endpoint.
@@ -200,14 +208,20 @@ impl PersonAct {
     pub(super) fn of_adding_api_key(adding: &AddingApiKey) -> Self {
         let record = &adding.record;
         let subject = ActSubject::ApiKey(record.name.as_str().to_string());
-        let mut detail = format!("role {}", record.role);
-        if let Some(topics) = record.topics.as_ref().map(KeyTopics::to_text) {
-            detail.push_str(&format!(", topics {topics}"));
-        }
-        if let Some(expires_ms) = record.expires_ms {
-            detail.push_str(&format!(", until {}", display_ms(expires_ms)));
-        }
-        Self::of(Act::AddApiKey, subject, &adding.actor, record.created_ms).with_detail(detail)
+        let role = record.role.to_string();
+        let topics = record.topics.as_ref().map(KeyTopics::to_text);
+        let until = record.expires_ms.map(display_ms);
+        let note = match (topics, until) {
+            (Some(topics), Some(until)) => AuditNote::RoleTopicsUntil {
+                role,
+                topics,
+                until,
+            },
+            (Some(topics), None) => AuditNote::RoleTopics { role, topics },
+            (None, Some(until)) => AuditNote::RoleUntil { role, until },
+            (None, None) => AuditNote::Role { role },
+        };
+        Self::of(Act::AddApiKey, subject, &adding.actor, record.created_ms).with_note(&note)
     }
 
     /// The revocation of an API key.
@@ -245,23 +259,30 @@ fn cut(text: &str, longest: usize) -> String {
     text.chars().take(longest).collect()
 }
 
-fn described(differing: &EndpointDifferences, act: Act) -> String {
+/// What differs, in words; `None` if that is nothing to be named.
+fn described(differing: &EndpointDifferences, act: Act) -> Option<AuditNote> {
     let mut changed = differing.settings.clone();
     changed.extend(differing.has_other_keys.then_some("keys"));
-    let list = |what: &str, names: Vec<&str>| {
-        (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
-    };
-    let ids = |ids: &[String]| format!("key {}", ids.join(", key "));
+    let ids = |ids: &[String]| (!ids.is_empty()).then(|| ids.join(", key "));
+    let fields = (act == Act::ChangeEndpoint && !changed.is_empty()).then(|| changed.join(", "));
+    let added = ids(&differing.added_keys);
+    // Those that had ended go by themselves when another key is added.
     let removed = [&*differing.removed_keys, &*differing.forgotten_keys].concat();
-    let parts = [
-        list("changed:", changed).filter(|_| act == Act::ChangeEndpoint),
-        (!differing.added_keys.is_empty())
-            .then(|| format!("added: {}", ids(&differing.added_keys))),
-        // Those that had ended go by themselves when another key is added.
-        (!removed.is_empty() && act != Act::AddEndpointKey)
-            .then(|| format!("removed: {}", ids(&removed))),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let removed = ids(&removed).filter(|_| act != Act::AddEndpointKey);
+    Some(match (fields, added, removed) {
+        (Some(fields), Some(added), Some(removed)) => AuditNote::ChangedAddedRemoved {
+            fields,
+            added,
+            removed,
+        },
+        (Some(fields), Some(added), None) => AuditNote::ChangedAdded { fields, added },
+        (Some(fields), None, Some(removed)) => AuditNote::ChangedRemoved { fields, removed },
+        (Some(fields), None, None) => AuditNote::Changed { fields },
+        (None, Some(added), Some(removed)) => AuditNote::AddedRemoved { added, removed },
+        (None, Some(added), None) => AuditNote::Added { added },
+        (None, None, Some(removed)) => AuditNote::Removed { removed },
+        (None, None, None) => return None,
+    })
 }
 
 #[cfg(test)]

@@ -70,6 +70,14 @@ pub struct Sealed {
 #[error("the key of the client certificate cannot be opened: {0}")]
 pub struct UnusableClientKey(String);
 
+impl UnusableClientKey {
+    /// Why not.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A private key that was sealed, and the fingerprint of the master key.
 #[derive(Debug)]
 pub struct SealedClientKey {

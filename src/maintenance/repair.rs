@@ -15,6 +15,7 @@
 
 use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
+use crate::domain::history_note::HistoryNote;
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
@@ -144,7 +145,7 @@ pub async fn repair(
 }
 
 /// What one repair did, and what to write into the history.
-type Done = (Repaired, Option<&'static str>);
+type Done = (Repaired, Option<HistoryNote>);
 
 async fn restore(
     journal: &dyn JournalReads,
@@ -166,8 +167,8 @@ async fn restore(
     };
     let why = match (restored.missing, restored.moved) {
         (0, 0) => None,
-        (0, _) => Some("the schedule had it at another step"),
-        _ => Some("the schedule did not have it"),
+        (0, _) => Some(HistoryNote::OtherStep),
+        _ => Some(HistoryNote::NotInSchedule),
     };
     Ok((repaired, why))
 }
@@ -269,10 +270,7 @@ async fn register_in_journal(
         registered_again: 1,
         ..Repaired::default()
     };
-    Ok((
-        repaired,
-        Some("the journal did not know it, the schedule did"),
-    ))
+    Ok((repaired, Some(HistoryNote::NotInJournal)))
 }
 
 /// Leases an entry of the schedule; `None` if it is missing, or leased already.

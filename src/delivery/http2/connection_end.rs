@@ -1,6 +1,7 @@
 //! Why an HTTP/2 connection, or a call over one, ended without an answer: in words for support staff.
 
 use crate::domain::attempt::{Answer, Outcome};
+use crate::domain::attempt_reason::{ConnectionReason, FailureReason, Http2Reason};
 use h2::{Error, Reason};
 use thiserror::Error;
 
@@ -11,12 +12,12 @@ pub struct ConnectionEnd {
     /// The outcome of the calls that it ended.
     pub outcome: Outcome,
     /// The reason.
-    pub reason: String,
+    pub reason: FailureReason,
 }
 
 impl ConnectionEnd {
     /// An end with the outcome `protocol`.
-    pub fn protocol(reason: impl Into<String>) -> Self {
+    pub fn protocol(reason: impl Into<FailureReason>) -> Self {
         Self {
             outcome: Outcome::Protocol,
             reason: reason.into(),
@@ -25,61 +26,43 @@ impl ConnectionEnd {
 
     /// The receiver closed the connection during a call.
     pub fn closed() -> Self {
-        Self::protocol("the connection was closed before the answer was complete")
+        Self::protocol(ConnectionReason::Closed)
     }
 
     /// The receiver ended the connection with this error.
     pub fn left_with(code: Reason) -> Self {
-        Self::protocol(format!(
-            "the receiver ended the HTTP/2 connection with an error ({code:?})"
-        ))
+        let code = format!("{code:?}");
+        Self::protocol(Http2Reason::LeftWith { code })
     }
 
     /// The receiver closed a connection that it shared between calls, and sent no GOAWAY before.
     pub fn closed_between() -> Self {
-        Self::protocol(
-            "several calls used the connection, and the receiver closed it before an answer began, without saying which \
-             calls it had read (no GOAWAY); it may have read this one",
-        )
+        Self::protocol(Http2Reason::ClosedBetween)
     }
 
     /// The first bytes of the receiver are an answer of HTTP/1.
     pub fn http1() -> Self {
-        Self::protocol(
-            "the receiver answered with HTTP/1.1 before a request was sent, so it does not speak HTTP/2 here; set `http` of \
-             the endpoint to 1.1",
-        )
+        Self::protocol(Http2Reason::Http1)
     }
 
     /// The first bytes of the receiver are something else.
     pub fn not_http2() -> Self {
-        Self::protocol(
-            "before a request was sent, the receiver sent something that is not HTTP/2; perhaps another protocol is \
-             spoken on this port",
-        )
+        Self::protocol(Http2Reason::NotHttp2)
     }
 
     /// The receiver sent nothing.
     pub fn silent() -> Self {
-        Self::protocol(
-            "before a request was sent, the receiver closed the connection and said nothing in HTTP/2; perhaps it \
-             speaks only HTTP/1.1",
-        )
+        Self::protocol(Http2Reason::Silent)
     }
 
     /// The receiver allows no calls.
     pub fn no_calls() -> Self {
-        Self::protocol(
-            "the receiver allows no calls on its HTTP/2 connections (SETTINGS_MAX_CONCURRENT_STREAMS is 0), so nothing \
-             was sent",
-        )
+        Self::protocol(Http2Reason::NoCalls)
     }
 
     /// Too many frames came.
     pub fn too_many_frames() -> Self {
-        Self::protocol(
-            "the receiver sent too many HTTP/2 frames that belong to no answer, so the connection was closed",
-        )
+        Self::protocol(Http2Reason::TooManyFrames)
     }
 
     /// What an error of the library means. Errors of the socket and of TLS do not come this far.
@@ -87,34 +70,22 @@ impl ConnectionEnd {
         let Some(code) = error.reason() else {
             return match error.get_io() {
                 Some(_) => Self::closed(),
-                None => Self::protocol(format!("the request cannot be sent over HTTP/2: {error}")),
+                None => Self::protocol(Http2Reason::NotSendable {
+                    error: error.to_string(),
+                }),
             };
         };
+        let named = || format!("{code:?}");
         Self::protocol(match (error.is_remote(), error.is_reset(), code) {
-            (true, true, Reason::REFUSED_STREAM) => {
-                "the receiver refused the call again and again without processing it (REFUSED_STREAM); perhaps it is \
-                 overloaded or restarting"
-                    .to_string()
-            }
-            (true, true, Reason::HTTP_1_1_REQUIRED) => {
-                "the receiver takes this call over HTTP/1.1 only (HTTP_1_1_REQUIRED); set `http` of the endpoint to 1.1"
-                    .to_string()
-            }
-            (true, true, _) => {
-                format!("the receiver broke off the call before the answer was complete ({code:?})")
-            }
+            (true, true, Reason::REFUSED_STREAM) => Http2Reason::CallRefused,
+            (true, true, Reason::HTTP_1_1_REQUIRED) => Http2Reason::Http1Required,
+            (true, true, _) => Http2Reason::BrokenOff { code: named() },
             (true, false, Reason::NO_ERROR) => return Self::closed(),
             (true, false, _) => return Self::left_with(code),
             // The library has one code for both.
-            (false, true, Reason::PROTOCOL_ERROR) => {
-                "the answer breaks the rules of HTTP/2, or its headers are larger than 64 KiB"
-                    .to_string()
-            }
-            (false, _, Reason::ENHANCE_YOUR_CALM) => {
-                "the receiver sent far too large headers or too many HTTP/2 frames, so the connection was closed"
-                    .to_string()
-            }
-            (false, _, _) => format!("the receiver broke the rules of HTTP/2 ({code:?})"),
+            (false, true, Reason::PROTOCOL_ERROR) => Http2Reason::BadAnswer,
+            (false, _, Reason::ENHANCE_YOUR_CALM) => Http2Reason::TooMuch,
+            (false, _, _) => Http2Reason::BrokeRules { code: named() },
         })
     }
 
@@ -124,7 +95,7 @@ impl ConnectionEnd {
             outcome: self.outcome,
             status: None,
             body: Vec::new(),
-            reason: self.reason,
+            reason: self.reason.to_string(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::connection::Http2Connection;
 use crate::delivery::reuse::{REMEMBERED, Reuse};
+use crate::domain::attempt_reason::AwaitedStep;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -67,9 +68,9 @@ impl Http2Origin {
     }
 
     /// What a call that found no room waits for; `None` if it should open a connection.
-    pub fn awaited(&self, now: Instant) -> Option<String> {
+    pub fn awaited(&self, now: Instant) -> Option<AwaitedStep> {
         if self.opening {
-            return Some("another call opened the connection".to_string());
+            return Some(AwaitedStep::OtherOpens);
         }
         let usable = self.connections.iter();
         let rooms = usable
@@ -78,11 +79,7 @@ impl Http2Origin {
         let (count, least) = rooms.fold((0, usize::MAX), |(count, least), most| {
             (count + 1, least.min(most))
         });
-        (count >= MOST_CONNECTIONS || least == 0).then(|| {
-            format!(
-                "a free place on a connection was awaited: the receiver allows {least} calls at a time on each"
-            )
-        })
+        (count >= MOST_CONNECTIONS || least == 0).then_some(AwaitedStep::FreePlace { least })
     }
 
     /// Whether the receiver chose HTTP/1.1 when a connection was last opened.

@@ -10,6 +10,7 @@ use super::connection::Http2Connection;
 use super::origin::{Http2Origin, PooledHttp2};
 use crate::delivery::pool::may_sweep;
 use crate::delivery::reuse::IDLE;
+use crate::domain::attempt_reason::AwaitedStep;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -49,8 +50,8 @@ pub enum PlaceSearch {
 /// Waits until it is worth looking again.
 pub struct WaitingCall {
     changes: watch::Receiver<()>,
-    /// What is awaited; it follows "while".
-    pub awaited: String,
+    /// What is awaited.
+    pub awaited: AwaitedStep,
 }
 
 /// A place on a connection for one call, until it is dropped.

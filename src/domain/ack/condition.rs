@@ -2,6 +2,7 @@
 
 use super::xml::{self, BadXml, DEEPEST};
 use crate::domain::attempt::escape;
+use crate::domain::attempt_reason::BodyFlaw;
 use crate::domain::key::Key;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -66,9 +67,8 @@ pub struct XmlCondition {
 }
 
 impl Condition {
-    /// Compares the body of the answer to the notification of this key. The error says how it differs; it
-    /// follows "answered 200, but".
-    pub(super) fn check_body(&self, key: &Key, body: &[u8]) -> Result<(), String> {
+    /// Compares the body of the answer to the notification of this key. The error says how it differs.
+    pub(super) fn check_body(&self, key: &Key, body: &[u8]) -> Result<(), BodyFlaw> {
         match self {
             Self::Text(condition) => condition.check(key, body),
             Self::Status(_) => Ok(()),
@@ -79,7 +79,7 @@ impl Condition {
 }
 
 impl TextCondition {
-    fn check(&self, key: &Key, body: &[u8]) -> Result<(), String> {
+    fn check(&self, key: &Key, body: &[u8]) -> Result<(), BodyFlaw> {
         let expected = self.expected(key);
         // An id may begin or end with a space, so the text may too although the rule has none at its ends. A text of
         // nothing but spaces is not the same as an empty body.
@@ -96,10 +96,13 @@ impl TextCondition {
         if same {
             return Ok(());
         }
-        Err(if body.is_empty() {
-            format!("with an empty body and not `{expected}`")
-        } else {
-            format!("the body is {} and not `{expected}`", quoted(body))
+        let expected = expected.into_owned();
+        Err(match body {
+            [] => BodyFlaw::Empty { expected },
+            body => BodyFlaw::OtherText {
+                body: shown(body),
+                expected,
+            },
         })
     }
 
@@ -154,21 +157,22 @@ impl fmt::Display for Statuses {
 }
 
 impl JsonCondition {
-    fn check(&self, body: &[u8]) -> Result<(), String> {
+    fn check(&self, body: &[u8]) -> Result<(), BodyFlaw> {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
-            return Err(format!("the body is not JSON: {}", quoted(body)));
+            return Err(BodyFlaw::NotJson { body: shown(body) });
         };
         let pointer = &self.pointer;
         match json.pointer(pointer) {
             Some(value) if is_same(value, &self.equals) => Ok(()),
-            Some(value) => {
-                let (value, equals) = (value.to_string(), &self.equals);
-                let value = quoted(value.as_bytes());
-                Err(format!(
-                    "`{pointer}` in the body is {value} and not `{equals}`"
-                ))
-            }
-            None => Err(format!("the body has no `{pointer}`: {}", quoted(body))),
+            Some(value) => Err(BodyFlaw::OtherValue {
+                place: pointer.clone(),
+                found: shown(value.to_string().as_bytes()),
+                expected: self.equals.to_string(),
+            }),
+            None => Err(BodyFlaw::NoPlace {
+                place: pointer.clone(),
+                body: shown(body),
+            }),
         }
     }
 }
@@ -198,38 +202,38 @@ fn is_same(value: &Value, other: &Value) -> bool {
 }
 
 impl XmlCondition {
-    fn check(&self, body: &[u8]) -> Result<(), String> {
+    fn check(&self, body: &[u8]) -> Result<(), BodyFlaw> {
         let Self { element, equals } = self;
         match xml::element_text(body, element) {
             Ok(text) if text == *equals => Ok(()),
-            Ok(text) => {
-                let text = quoted(text.as_bytes());
-                Err(format!(
-                    "`{element}` in the body is {text} and not `{equals}`"
-                ))
-            }
+            Ok(text) => Err(BodyFlaw::OtherValue {
+                place: element.clone(),
+                found: shown(text.as_bytes()),
+                expected: equals.clone(),
+            }),
             Err(bad) => {
-                let problem = match bad {
-                    BadXml::Malformed => "is not well-formed XML in UTF-8".to_string(),
-                    BadXml::DocumentType => {
-                        "declares a document type, which is not read".to_string()
-                    }
-                    BadXml::TooDeep => format!("nests more than {DEEPEST} elements"),
-                    BadXml::Missing => format!("has no element `{element}`"),
-                    BadXml::Several => format!("has several elements `{element}`"),
-                    BadXml::NotText => format!("has other elements inside `{element}`"),
-                };
-                Err(format!("the body {problem}: {}", quoted(body)))
+                let (element, body) = (element.clone(), shown(body));
+                Err(match bad {
+                    BadXml::Malformed => BodyFlaw::Malformed { body },
+                    BadXml::DocumentType => BodyFlaw::DocumentType { body },
+                    BadXml::TooDeep => BodyFlaw::TooDeep {
+                        deepest: DEEPEST,
+                        body,
+                    },
+                    BadXml::Missing => BodyFlaw::NoElement { element, body },
+                    BadXml::Several => BodyFlaw::SeveralElements { element, body },
+                    BadXml::NotText => BodyFlaw::NestedElements { element, body },
+                })
             }
         }
     }
 }
 
-/// The beginning of an answer, escaped, in backquotes.
-fn quoted(body: &[u8]) -> String {
+/// The beginning of an answer, escaped.
+fn shown(body: &[u8]) -> String {
     let shown = escape(&body[..body.len().min(QUOTED_BYTES)]);
     let more = if body.len() > QUOTED_BYTES { "..." } else { "" };
-    format!("`{shown}{more}`")
+    format!("{shown}{more}")
 }
 
 #[cfg(test)]
@@ -340,6 +344,7 @@ mod tests {
                 equals: "SUCCESS".to_string(),
             };
             let checked = condition.check(body.as_bytes());
+            let checked = checked.map_err(|flaw| flaw.to_string());
             assert_eq!(checked, expected.map_err(ToString::to_string), "{body}");
         }
         check(

@@ -13,6 +13,7 @@ mod xml;
 pub use custom::{BadAckRule, CustomAck};
 
 use crate::domain::attempt::{Answer, GONE, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
+use crate::domain::attempt_reason::{AnswerReason, BodyFlaw};
 use crate::domain::key::Key;
 use condition::Condition;
 use std::sync::Arc;
@@ -70,11 +71,11 @@ impl AckRule {
             outcome,
             status: Some(status),
             body: body[..body.len().min(KEPT_ANSWER_BYTES)].to_vec(),
-            reason,
+            reason: reason.map_or(String::new(), |reason| reason.to_string()),
         }
     }
 
-    fn verdict(&self, key: &Key, received: Received<'_>) -> (Outcome, String) {
+    fn verdict(&self, key: &Key, received: Received<'_>) -> (Outcome, Option<AnswerReason>) {
         let Received {
             status,
             body,
@@ -82,47 +83,44 @@ impl AckRule {
             location,
         } = received;
         if self.accepts_status(status) {
-            return (Outcome::Acknowledged, String::new());
+            return (Outcome::Acknowledged, None);
         }
-        let wrong = |problem: String| {
-            (
-                Outcome::WrongAnswer,
-                format!("answered {status}, but {problem}"),
-            )
+        let wrong = |flaw| {
+            let reason = AnswerReason::WrongBody { status, flaw };
+            (Outcome::WrongAnswer, Some(reason))
         };
-        match status {
+        let reason = match status {
             200..=299 => match &self.0.condition {
-                Condition::Status(accepted) => {
-                    let reason = format!("answered {status}, and not {accepted}");
-                    (Outcome::HttpStatus, reason)
+                Condition::Status(accepted) => AnswerReason::NotListed {
+                    status,
+                    accepted: accepted.to_string(),
+                },
+                _ if !whole => {
+                    let limit = READ_ANSWER_BYTES;
+                    return wrong(BodyFlaw::TooLong { limit });
                 }
-                _ if !whole => wrong(format!("with more than {READ_ANSWER_BYTES} bytes")),
                 condition => match condition.check_body(key, body) {
-                    Ok(()) => (Outcome::Acknowledged, String::new()),
-                    Err(problem) => wrong(problem),
+                    Ok(()) => return (Outcome::Acknowledged, None),
+                    Err(flaw) => return wrong(flaw),
                 },
             },
-            300..=399 => (
-                Outcome::HttpStatus,
-                match location {
-                    Some(to) => {
-                        let to = quoted_target(to);
-                        format!(
-                            "answered {status}: the receiver redirects to {to}; redirects are not followed"
-                        )
-                    }
-                    None => format!("answered {status}, a redirect; redirects are not followed"),
+            300..=399 => match location {
+                Some(to) => AnswerReason::Redirected {
+                    status,
+                    target: shown_target(to),
                 },
-            ),
+                None => AnswerReason::Redirect { status },
+            },
             // What follows from a request of the receiver is decided later, and added to the reason.
-            GONE => (Outcome::HttpStatus, "answered 410 (Gone)".to_string()),
-            _ => (Outcome::HttpStatus, format!("answered {status}")),
-        }
+            GONE => AnswerReason::Gone,
+            _ => AnswerReason::Status { status },
+        };
+        (Outcome::HttpStatus, Some(reason))
     }
 }
 
-/// The target of a redirect between backticks, or its beginning and dots.
-fn quoted_target(target: &[u8]) -> String {
+/// The target of a redirect, or its beginning and dots.
+fn shown_target(target: &[u8]) -> String {
     let mut end = target.len().min(LOCATION_BYTES);
     let mut shown = escape(&target[..end]);
     while shown.len() > LOCATION_BYTES {
@@ -131,7 +129,7 @@ fn quoted_target(target: &[u8]) -> String {
         shown = escape(&target[..end]);
     }
     let dots = if end < target.len() { "..." } else { "" };
-    format!("`{shown}{dots}`")
+    format!("{shown}{dots}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the log and the histories say about a recovery.
 
 use super::resync::Recovered;
+use crate::domain::history_note::HistoryNote;
 use crate::schedule::recoverable::LoadReason;
 use std::fmt::Display;
 use std::time::Duration;
@@ -31,14 +32,14 @@ impl LastError {
 
 /// The reason of a rebuild for the histories; `None` if it is not written there.
 #[must_use]
-pub fn why(reason: LoadReason) -> Option<&'static str> {
+pub fn why(reason: LoadReason) -> Option<HistoryNote> {
     match reason {
         LoadReason::New => None,
-        LoadReason::Lost => Some("the schedule had lost data"),
+        LoadReason::Lost => Some(HistoryNote::LostData),
         LoadReason::Restarted => None,
-        LoadReason::Damaged => Some("something was missing in the schedule"),
-        LoadReason::Unfinished => Some("an earlier rebuild did not come to its end"),
-        LoadReason::Asked => Some("it was asked for"),
+        LoadReason::Damaged => Some(HistoryNote::SomethingMissing),
+        LoadReason::Unfinished => Some(HistoryNote::UnfinishedRebuild),
+        LoadReason::Asked => Some(HistoryNote::RebuildAsked),
     }
 }
 

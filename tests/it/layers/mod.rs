@@ -7,6 +7,7 @@
 mod circles;
 mod names;
 mod paths;
+mod reasons;
 
 use circles::{Graph, Source};
 use paths::paths;
