@@ -98,7 +98,8 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         .map(|(store, report)| StoreView::of(*store, report, now_ms))
         .collect();
     let mut warnings = unusable(&api.service.unusable_endpoints());
-    warnings.extend(api.service.default_keys_warning());
+    let warning = api.service.default_keys_warning();
+    warnings.extend(warning.map(|warning| warning.to_string()));
     if report.is_ready() {
         let readiness = Readiness {
             status: Some("ready"),

@@ -15,7 +15,7 @@ use super::first_default_key::{DefaultKeysError, RememberedSecret, give_first};
 use super::known_default_keys::KnownDefaultKeys;
 use super::server_secret::ServerSecret;
 use super::store::EndpointStoreError;
-use crate::domain::default_keys::DefaultKeys;
+use crate::domain::default_keys::{DefaultKeyWarning, DefaultKeys};
 use crate::domain::signers::DefaultSigners;
 use crate::domain::signing_key::SigningKey;
 use crate::journal::{ChangingDefaultKeys, DefaultKeysChanged};
@@ -78,7 +78,7 @@ impl DefaultKeyring {
 
     /// What a person should know if the default keys sign nothing here, as a sentence.
     #[must_use]
-    pub fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<DefaultKeyWarning> {
         self.read().warning()
     }
 

@@ -1,7 +1,7 @@
 //! The default keys as a server has read them last, opened: what it signs with, or why it signs nothing.
 
 use super::server_secret::ServerSecret;
-use crate::domain::default_keys::DefaultKeys;
+use crate::domain::default_keys::{DefaultKeyWarning, DefaultKeys};
 use crate::domain::endpoint_keys;
 use crate::domain::signers::{DefaultSigner, DefaultSigners};
 use crate::keyring::{Keyring, UnusableKey, no_key_signs};
@@ -104,24 +104,27 @@ impl KnownDefaultKeys {
         }
     }
 
-    /// What a person should know if they sign nothing here, as a sentence.
-    pub(super) fn warning(&self) -> Option<String> {
+    /// What a person should know if they sign nothing here.
+    pub(super) fn warning(&self) -> Option<DefaultKeyWarning> {
         Some(match self.trouble.as_ref()? {
-            DefaultKeyTrouble::OtherSecret(fingerprint) => format!(
-                "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this \
-                 server sends nothing that it would sign with its own; start it with their --signing-secret"
-            ),
-            DefaultKeyTrouble::Unreadable(UnusableKey { key_id, why }) => format!(
-                "this server cannot read the default key {key_id} ({why}), so it sends nothing that the default keys would \
-                 sign; update this server if another version wrote the key; else add another default key and remove this one"
-            ),
-            DefaultKeyTrouble::AllUnreadable(why) => format!(
-                "this server cannot read the default keys ({why}), so it sends nothing that they would sign"
-            ),
-            DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => format!(
-                "this server cannot open the default key {key_id} ({why}), so it sends nothing that the default keys would \
-                 sign; start it with the master key of the other servers"
-            ),
+            DefaultKeyTrouble::OtherSecret(fingerprint) => DefaultKeyWarning::OtherSecret {
+                fingerprint: fingerprint.clone(),
+            },
+            DefaultKeyTrouble::Unreadable(UnusableKey { key_id, why }) => {
+                DefaultKeyWarning::Unreadable {
+                    key: key_id.clone(),
+                    why: why.clone(),
+                }
+            }
+            DefaultKeyTrouble::AllUnreadable(why) => {
+                DefaultKeyWarning::AllUnreadable { why: why.clone() }
+            }
+            DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => {
+                DefaultKeyWarning::Unusable {
+                    key: key_id.clone(),
+                    why: why.clone(),
+                }
+            }
         })
     }
 

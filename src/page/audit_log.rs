@@ -3,10 +3,12 @@
 use super::Page;
 use super::frame::PageFrame;
 use super::html::{address, document};
+use super::language::Language;
 use super::notification;
 use super::paths::{destination_path, endpoint_path};
 use super::problem::PageProblem;
 use super::texts::audit_log::AuditTexts;
+use super::texts::audit_notes;
 use super::times::{TimeTag, parse_time};
 use super::visit::Visit;
 use crate::domain::duration;
@@ -63,7 +65,9 @@ struct ShownEntry<'a> {
     /// Where the subject is shown, if it has a page.
     subject_href: Option<String>,
     reason: &'a str,
-    detail: &'a str,
+    detail: String,
+    /// Whether the detail is in English although the page may not be.
+    is_english: bool,
     instance: &'a str,
 }
 
@@ -129,7 +133,8 @@ impl AuditFilters {
 }
 
 impl<'a> ShownEntry<'a> {
-    fn of(entry: &'a AuditEntry, t: &'static AuditTexts) -> Self {
+    fn of(entry: &'a AuditEntry, t: &'static AuditTexts, language: Language) -> Self {
+        let detail = audit_notes::in_words(&entry.act, &entry.detail, language);
         Self {
             at: TimeTag(entry.at_ms),
             actor: &entry.actor,
@@ -139,7 +144,8 @@ impl<'a> ShownEntry<'a> {
             subject: &entry.subject,
             subject_href: subject_href(entry),
             reason: &entry.reason,
-            detail: &entry.detail,
+            is_english: detail.is_none(),
+            detail: detail.unwrap_or_else(|| entry.detail.clone()),
             instance: &entry.instance,
         }
     }
@@ -186,7 +192,9 @@ pub(super) async fn show(
     let shown = AuditLogDocument {
         frame: visit.frame(t.title),
         t,
-        entries: found.iter().map(|entry| ShownEntry::of(entry, t)).collect(),
+        entries: (found.iter())
+            .map(|entry| ShownEntry::of(entry, t, visit.language))
+            .collect(),
         first: (!is_first).then(|| filters.address("")),
         next: next.map(|cursor| filters.address(&cursor)),
         filters,

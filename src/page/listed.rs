@@ -3,6 +3,7 @@
 use super::html::encoded;
 use super::language::Language;
 use super::notification::path_of;
+use super::reason::ShownReason;
 use super::texts::letters::LetterTexts;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::states::StateTexts;
@@ -36,7 +37,7 @@ pub struct ListedRow {
     pub ended: Option<TimeTag>,
     pub attempts: u32,
     /// How the last attempt ended: in words, the status, and its reason.
-    pub last: Option<(&'static str, Option<u16>, String)>,
+    pub last: Option<(&'static str, Option<u16>, ShownReason)>,
 }
 
 impl ListedRow {
@@ -63,7 +64,8 @@ impl ListedRow {
             attempts: item.progress.attempts,
             last: last.map(|last| {
                 let words = outcomes.short(last.answer.outcome);
-                (words, last.answer.status, last.answer.reason.to_string())
+                let reason = ShownReason::of(&last.answer.reason, language);
+                (words, last.answer.status, reason)
             }),
         }
     }

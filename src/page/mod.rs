@@ -36,6 +36,7 @@ mod paths;
 mod plots;
 mod problem;
 mod problem_page;
+mod reason;
 pub mod rights;
 mod search;
 mod session;

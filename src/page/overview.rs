@@ -10,6 +10,7 @@ use super::live::LiveSubject;
 use super::paths::destination_path;
 use super::plots::{PlotRange, ShownPlots};
 use super::problem::PageProblem;
+use super::texts::default_key_warning::in_words as default_key_warning;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::overview::OverviewTexts;
 use super::texts::plots::PlotsTexts;
@@ -186,7 +187,8 @@ pub(super) async fn show(
         stalled: health
             .stalled
             .map(|stalled| duration_in_words(millis(stalled))),
-        warning: page.service.default_keys_warning(),
+        warning: (page.service.default_keys_warning())
+            .map(|warning| default_key_warning(&warning, visit.language)),
         unusable: unusable
             .iter()
             .map(|lane| lane.as_str().to_string())

@@ -3,11 +3,14 @@
 //! A handler returns a [`PageProblem`]; [`super::problem_page`] shows it, in the language of the visitor. What the service
 //! refuses is mapped and logged by [`crate::api::problem`], as for the API.
 
+use super::language::Language;
 use super::texts::frame::FrameTexts;
+use super::texts::refusals;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::service::ServiceError;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use std::sync::Arc;
 
 /// Why a request to the page is refused, or has failed.
 #[derive(Debug, Clone)]
@@ -36,8 +39,17 @@ pub enum PageProblem {
     Internal,
     /// There is no such notification.
     Missing,
-    /// What the service, or what reads requests, has refused: the status and a sentence.
-    Refused(StatusCode, ProblemKind, String),
+    /// What the service, or what reads requests, has refused.
+    Refused(StatusCode, ProblemKind, PageRefusal),
+}
+
+/// What is known of a refusal.
+#[derive(Debug, Clone)]
+pub struct PageRefusal {
+    /// A sentence in English, without details of the stores.
+    detail: String,
+    /// The error of the service; `None` if the request could not be read.
+    error: Option<Arc<ServiceError>>,
 }
 
 impl PageProblem {
@@ -57,7 +69,25 @@ impl PageProblem {
         }
     }
 
-    /// The problem in the language of the visitor.
+    /// The problem and its detail in the language of the visitor, for a form that was not done.
+    pub fn in_full(&self, language: Language) -> String {
+        self.in_full_after(self.in_words(FrameTexts::of(language)), language)
+    }
+
+    /// The same, with these words instead of the general ones.
+    pub fn in_full_after(&self, words: &str, language: Language) -> String {
+        let (detail, _) = self.detail(language);
+        let between = match language {
+            Language::English => " ",
+            Language::Chinese => "",
+        };
+        match detail.is_empty() {
+            true => words.to_string(),
+            false => format!("{words}{between}{detail}"),
+        }
+    }
+
+    /// The problem in general, in the language of the visitor.
     pub fn in_words(&self, texts: &'static FrameTexts) -> &'static str {
         match self {
             Self::Route => texts.error_route,
@@ -83,11 +113,16 @@ impl PageProblem {
         }
     }
 
-    /// What the service has said, in English.
-    pub fn detail(&self) -> &str {
-        match self {
-            Self::Refused(_, _, detail) => detail,
-            _ => "",
+    /// What else is known, in the language of the visitor as far as that is possible, and whether it is in English.
+    pub fn detail(&self, language: Language) -> (String, bool) {
+        let Self::Refused(_, _, refusal) = self else {
+            return (String::new(), false);
+        };
+        match (language, &refusal.error) {
+            (Language::Chinese, Some(error)) => (refusals::in_chinese(error), false),
+            (Language::English, _) | (Language::Chinese, None) => {
+                (as_sentence(&refusal.detail), true)
+            }
         }
     }
 }
@@ -96,14 +131,34 @@ impl From<Problem> for PageProblem {
     fn from(problem: Problem) -> Self {
         match problem.kind() {
             ProblemKind::Missing => Self::Missing,
-            kind => Self::Refused(problem.status(), kind, problem.detail().to_string()),
+            kind => {
+                let refusal = PageRefusal {
+                    detail: problem.detail().to_string(),
+                    error: None,
+                };
+                Self::Refused(problem.status(), kind, refusal)
+            }
         }
     }
 }
 
 impl From<ServiceError> for PageProblem {
     fn from(error: ServiceError) -> Self {
-        Self::from(Problem::of_service(error))
+        let kept = Arc::new(error.clone());
+        let mut problem = Self::from(Problem::of_service(error));
+        if let Self::Refused(_, _, refusal) = &mut problem {
+            refusal.error = Some(kept);
+        }
+        problem
+    }
+}
+
+/// The detail of a problem of the API as a sentence of its own.
+fn as_sentence(detail: &str) -> String {
+    let mut letters = detail.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => String::new(),
     }
 }
 

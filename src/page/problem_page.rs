@@ -12,10 +12,12 @@ use http::{HeaderValue, StatusCode, header};
 /// The page of a problem.
 #[derive(Template)]
 #[template(path = "problem.html")]
-struct ProblemPage<'a> {
+struct ProblemPage {
     frame: PageFrame,
     words: &'static str,
-    detail: &'a str,
+    detail: String,
+    /// Whether the detail is in English although the page may not be.
+    is_english: bool,
 }
 
 /// Writes the page of the problem that a response stands for, if it stands for one.
@@ -24,10 +26,12 @@ pub fn written(response: Response, visit: &Visit) -> Response {
         return response;
     };
     let texts = FrameTexts::of(visit.language);
+    let (detail, is_english) = problem.detail(visit.language);
     let page = ProblemPage {
         frame: visit.frame(texts.error_title),
         words: problem.in_words(texts),
-        detail: problem.detail(),
+        detail,
+        is_english,
     };
     let mut document = match html::document(problem.status(), &page) {
         Ok(document) => document,

@@ -3,14 +3,17 @@
 
 use super::form::FormFields;
 use super::html::encoded;
+use super::language::Language;
 use super::problem::PageProblem;
 use super::shown_once::ShownOnce;
 use super::texts::frame::FrameTexts;
 use super::texts::signing_keys::SigningKeyTexts;
 use super::times::TimeTag;
 use super::visit::Visit;
+use crate::api::field_errors::FieldLocation;
 use crate::api::key_document;
 use crate::api::problem::{Problem, ProblemKind};
+use crate::api::registration::InvalidRequest;
 use crate::domain::default_keys::UnreadableDefaultKey;
 use crate::domain::duration;
 use crate::domain::endpoint_keys::{EndpointKey, STANDARD_OVERLAP_MS};
@@ -131,10 +134,27 @@ pub fn key_to_add(form: &FormFields, visit: &Visit) -> Result<KeyToAdd, String> 
         }
     }
     let text = Zeroizing::new(Value::from(fields).to_string());
-    key_document::parse(&text).map_err(|invalid| {
-        let own = SigningKeyTexts::of(visit.language).bad_key;
-        format!("{own} {}", Problem::invalid(invalid).detail())
-    })
+    key_document::parse(&text).map_err(|invalid| not_added(invalid, visit.language))
+}
+
+/// Why a key was not added, without what was typed.
+fn not_added(invalid: InvalidRequest, language: Language) -> String {
+    let t = SigningKeyTexts::of(language);
+    let errors = match (language, invalid) {
+        (Language::Chinese, InvalidRequest::Fields(errors)) => errors.into_list(),
+        (Language::Chinese, InvalidRequest::Unreadable(_)) => Vec::new(),
+        (Language::English, invalid) => {
+            return format!("{} {}", t.bad_key, Problem::invalid(invalid).detail());
+        }
+    };
+    let wrong = errors.iter().map(|error| match &error.location {
+        FieldLocation::Pointer(pointer) if pointer == "/secret" => t.bad_secret,
+        FieldLocation::Pointer(pointer) if pointer == "/overlap" => t.bad_overlap,
+        FieldLocation::Pointer(_) | FieldLocation::Parameter(_) | FieldLocation::Header(_) => {
+            t.bad_kind
+        }
+    });
+    [t.bad_key].into_iter().chain(wrong).collect()
 }
 
 /// The page with the secret of a key that was made. `None` if none was made. The keys are on the page `back_href`.
@@ -170,7 +190,7 @@ pub fn made(
 /// That error.
 pub fn refused(error: ServiceError, visit: &Visit) -> Result<(StatusCode, String), PageProblem> {
     let problem = PageProblem::from(error);
-    let PageProblem::Refused(status, kind, detail) = &problem else {
+    let PageProblem::Refused(status, kind, _) = &problem else {
         return Err(problem);
     };
     let words = match kind {
@@ -178,5 +198,5 @@ pub fn refused(error: ServiceError, visit: &Visit) -> Result<(StatusCode, String
         ProblemKind::MissingKey => FrameTexts::of(visit.language).error_nothing,
         _ => return Err(problem),
     };
-    Ok((*status, format!("{words} {detail}")))
+    Ok((*status, problem.in_full_after(words, visit.language)))
 }

@@ -14,15 +14,20 @@ impl TimeTag {
     pub fn iso(self) -> String {
         display_ms(self.0)
     }
+
+    /// The instant in UTC, for a sentence.
+    pub fn words(self) -> String {
+        let iso = self.iso();
+        match (iso.get(..10), iso.get(11..19)) {
+            (Some(date), Some(time)) => format!("{date} {time} UTC"),
+            _ => iso,
+        }
+    }
 }
 
 impl fmt::Display for TimeTag {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let iso = self.iso();
-        let words = match (iso.get(..10), iso.get(11..19)) {
-            (Some(date), Some(time)) => format!("{date} {time} UTC"),
-            _ => iso.clone(),
-        };
+        let (iso, words) = (self.iso(), self.words());
         write!(out, "<time datetime=\"{iso}\">{words}</time>")
     }
 }

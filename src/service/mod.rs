@@ -44,12 +44,12 @@ pub use lookup::{Flights, ListPage, ListRequest};
 pub use overview::{StateCounts, TroubledLanes};
 pub use payload::SentPayload;
 pub use register::RegisterReply;
-pub use waiting::WaitingFor;
+pub use waiting::{WaitingBecause, WaitingFor};
 
 use crate::access::AccessControl;
 use crate::clock::Clock;
 use crate::domain::change::Change;
-use crate::domain::default_keys::BadDefaultKeyChange;
+use crate::domain::default_keys::{BadDefaultKeyChange, DefaultKeyWarning};
 use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
 use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::endpoint_tls::BadTls;
@@ -418,9 +418,9 @@ impl Service {
         self.schedule.skipped_lanes().current()
     }
 
-    /// What a person should know if the default keys sign nothing on this server, as a sentence.
+    /// What a person should know if the default keys sign nothing on this server.
     #[must_use]
-    pub fn default_keys_warning(&self) -> Option<String> {
+    pub fn default_keys_warning(&self) -> Option<DefaultKeyWarning> {
         self.endpoints.default_keys().warning()
     }
 

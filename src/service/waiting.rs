@@ -5,19 +5,100 @@
 use super::Service;
 use super::timeouts::with_timeout;
 use crate::domain::deferral::{DeferralReason, NOTICED_MS};
-use crate::domain::lane_settings::{LaneHold, LaneState};
+use crate::domain::lane_settings::{CallRate, LaneHold, LaneState};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::LaneStatus;
+use std::fmt;
 
 /// What a notification waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingFor {
     /// The reason in one word.
     pub reason: DeferralReason,
+    /// What is known of it.
+    pub because: WaitingBecause,
     /// The same in a sentence.
     pub in_words: String,
+}
+
+/// What is known of the reason to wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitingBecause {
+    /// A lower number of its order has not ended.
+    LowerNumber,
+    /// Somebody holds the lane.
+    Held(LaneHold),
+    /// The destination answers no call, since this instant if it is known.
+    Unanswered(Option<i64>),
+    /// This server cannot open a signing key of the endpoint.
+    UnusableKey,
+    /// The lane makes so many calls per second, and so many notifications are due in it.
+    Rate(CallRate, u64),
+    /// So many of so many calls of the lane are in flight, and so many notifications are due in it.
+    Concurrency(u64, u64, u64),
+}
+
+impl From<WaitingBecause> for WaitingFor {
+    fn from(because: WaitingBecause) -> Self {
+        let reason = match &because {
+            WaitingBecause::LowerNumber => DeferralReason::Order,
+            WaitingBecause::Held(_) => DeferralReason::Held,
+            WaitingBecause::Unanswered(_) => DeferralReason::Probing,
+            WaitingBecause::UnusableKey => DeferralReason::Keys,
+            WaitingBecause::Rate(..) => DeferralReason::Rate,
+            WaitingBecause::Concurrency(..) => DeferralReason::Concurrency,
+        };
+        Self {
+            reason,
+            in_words: because.to_string(),
+            because,
+        }
+    }
+}
+
+impl fmt::Display for WaitingBecause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LowerNumber => {
+                out.write_str("a lower number of its order has not ended, and goes first")
+            }
+            Self::Held(LaneHold {
+                by,
+                reason,
+                since_ms,
+            }) => {
+                write!(
+                    out,
+                    "its lane is held by {by} since {}",
+                    display_ms(*since_ms)
+                )?;
+                match &**reason {
+                    "" => Ok(()),
+                    reason => write!(out, ": {reason}"),
+                }
+            }
+            Self::Unanswered(since_ms) => {
+                out.write_str("the destination has answered no call")?;
+                if let Some(since_ms) = since_ms {
+                    write!(out, " since {}", display_ms(*since_ms))?;
+                }
+                out.write_str("; it is called once in a while until it answers")
+            }
+            Self::UnusableKey => {
+                out.write_str("this server cannot open a signing key of the endpoint")
+            }
+            Self::Rate(rate, due) => write!(
+                out,
+                "its lane makes {rate} calls per second, and {due} notifications are due in it"
+            ),
+            Self::Concurrency(in_flight, limit, due) => write!(
+                out,
+                "its lane has {in_flight} of {limit} calls in flight, and {due} notifications are due in it"
+            ),
+        }
+    }
 }
 
 impl Service {
@@ -74,10 +155,7 @@ impl Service {
             )
         });
         if snapshot.waits_for_ms.is_some() && !is_paused {
-            return Some(WaitingFor {
-                reason: DeferralReason::Order,
-                in_words: "a lower number of its order has not ended, and goes first".to_string(),
-            });
+            return Some(WaitingBecause::LowerNumber.into());
         }
         by_lane
     }
@@ -97,55 +175,26 @@ fn is_probed_next(snapshot: &Snapshot, status: &LaneStatus) -> bool {
 
 /// Why a lane gives nothing now. `lacks_keys`: this server cannot open a key of its endpoint.
 fn of_lane(status: &LaneStatus, lacks_keys: bool, now_ms: i64) -> Option<WaitingFor> {
-    let waiting = |reason, in_words| Some(WaitingFor { reason, in_words });
     if let (LaneState::Held, Some(hold)) = (status.state(), &status.settings.hold) {
-        return waiting(DeferralReason::Held, held(hold));
+        return Some(WaitingBecause::Held(hold.clone()).into());
     }
     if status.is_probing {
-        let since = status.failing_since_ms.map_or(String::new(), |since_ms| {
-            format!(" since {}", display_ms(since_ms))
-        });
-        let in_words = format!(
-            "the destination has answered no call{since}; it is called once in a while until it answers"
-        );
-        return waiting(DeferralReason::Probing, in_words);
+        return Some(WaitingBecause::Unanswered(status.failing_since_ms).into());
     }
     if lacks_keys {
-        let in_words = "this server cannot open a signing key of the endpoint";
-        return waiting(DeferralReason::Keys, in_words.to_string());
+        return Some(WaitingBecause::UnusableKey.into());
     }
     if let Some(rate) = status.settings.limits.rate
         && status
             .rate_until_ms
             .is_some_and(|until_ms| until_ms > now_ms)
     {
-        let in_words = format!(
-            "its lane makes {rate} calls per second, and {} notifications are due in it",
-            status.due
-        );
-        return waiting(DeferralReason::Rate, in_words);
+        return Some(WaitingBecause::Rate(rate, status.due).into());
     }
     let limit = u64::try_from(status.limit).unwrap_or(u64::MAX);
     if status.in_flight >= limit {
-        let in_words = format!(
-            "its lane has {} of {limit} calls in flight, and {} notifications are due in it",
-            status.in_flight, status.due
-        );
-        return waiting(DeferralReason::Concurrency, in_words);
+        let because = WaitingBecause::Concurrency(status.in_flight, limit, status.due);
+        return Some(because.into());
     }
     None
-}
-
-fn held(
-    LaneHold {
-        by,
-        reason,
-        since_ms,
-    }: &LaneHold,
-) -> String {
-    let since = display_ms(*since_ms);
-    match &**reason {
-        "" => format!("its lane is held by {by} since {since}"),
-        reason => format!("its lane is held by {by} since {since}: {reason}"),
-    }
 }

@@ -12,7 +12,6 @@ use super::html::document;
 use super::listed::ListedRow;
 use super::problem::PageProblem;
 use super::texts::bulk::BulkTexts;
-use super::texts::frame::FrameTexts;
 use super::texts::job_reasons::JobReasonTexts;
 use super::texts::letters::LetterTexts;
 use super::texts::search::SearchTexts;
@@ -180,14 +179,13 @@ async fn start(
         Ok(BulkReply::Runs(job)) => (job, "job-runs"),
         Err(error) => {
             let problem = PageProblem::from(error);
-            let words = problem.in_words(FrameTexts::of(visit.language));
-            let words = format!("{words} {}", problem.detail());
+            let words = problem.in_full(visit.language);
             let status = problem.status();
             if status != StatusCode::CONFLICT {
                 // What cannot start the job cannot count either.
                 return Err(problem);
             }
-            return answer(page, visit, kind, shown, status, typed(words.trim())).await;
+            return answer(page, visit, kind, shown, status, typed(&words)).await;
         }
     };
     Ok(Redirect::to(&format!("/ui/jobs/{}?done={done}", job.id)).into_response())

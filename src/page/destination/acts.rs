@@ -12,7 +12,6 @@ use crate::page::paths::destination_path;
 use crate::page::problem::PageProblem;
 use crate::page::rights::{Access, access_to};
 use crate::page::texts::destinations::DestinationTexts;
-use crate::page::texts::frame::FrameTexts;
 use crate::page::visit::Visit;
 use crate::schedule::lane_status::LaneStatus;
 use crate::service::{JobPreview, LaneRetryRequest, ServiceError};
@@ -200,9 +199,11 @@ async fn make(
         Err(error) => {
             let own = matches!(error, ServiceError::JobRuns(_)).then_some(t.job_runs);
             let problem = PageProblem::from(error);
-            let words = own.unwrap_or(problem.in_words(FrameTexts::of(visit.language)));
-            let words = format!("{words} {}", problem.detail());
-            let typed = typed(words.trim(), None);
+            let words = match own {
+                Some(own) => problem.in_full_after(own, visit.language),
+                None => problem.in_full(visit.language),
+            };
+            let typed = typed(&words, None);
             answer(page, visit, lane, problem.status(), Some(typed)).await
         }
     }

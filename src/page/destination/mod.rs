@@ -9,6 +9,7 @@ use super::html::{address, document};
 use super::live::LiveSubject;
 use super::notification;
 use super::problem::PageProblem;
+use super::reason::ShownReason;
 use super::texts::destinations::DestinationTexts;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::states::StateTexts;
@@ -54,14 +55,14 @@ struct NewestAnswer<'a> {
     state: &'static str,
     state_in_words: &'static str,
     registered: TimeTag,
-    last: Option<LastAnswer<'a>>,
+    last: Option<LastAnswer>,
 }
 
-struct LastAnswer<'a> {
+struct LastAnswer {
     is_good: bool,
     words: &'static str,
     status: Option<u16>,
-    reason: &'a str,
+    reason: ShownReason,
     started: TimeTag,
 }
 
@@ -152,7 +153,7 @@ fn answers_of<'a>(newest: &'a ListPage, visit: &Visit) -> Vec<NewestAnswer<'a>> 
                 is_good: attempt.answer.outcome == Outcome::Acknowledged,
                 words: outcomes.short(attempt.answer.outcome),
                 status: attempt.answer.status,
-                reason: &attempt.answer.reason,
+                reason: ShownReason::of(&attempt.answer.reason, visit.language),
                 started: TimeTag(attempt.started_ms),
             }),
         }

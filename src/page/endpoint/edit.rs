@@ -54,6 +54,8 @@ struct ShownField {
     help: &'static str,
     value: String,
     problem: String,
+    /// Whether the problem is in English although the page may not be.
+    is_english: bool,
     choices: Vec<FieldChoice>,
     is_rule: bool,
     is_number: bool,
@@ -328,6 +330,7 @@ fn shown_field(
         label,
         help,
         value: value.to_string(),
+        is_english: problem != EndpointTexts::of(visit.language).bad_json,
         problem,
         choices,
         is_rule: kind == FieldKind::Rule,

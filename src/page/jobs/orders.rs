@@ -8,7 +8,6 @@ use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::problem::PageProblem;
 use crate::page::texts::bulk::BulkTexts;
-use crate::page::texts::frame::FrameTexts;
 use crate::page::texts::jobs::JobTexts;
 use crate::page::visit::Visit;
 use axum::extract::{Path, State};
@@ -134,9 +133,8 @@ async fn give(
             if matches!(problem, PageProblem::Route) {
                 return Err(problem);
             }
-            let words = problem.in_words(FrameTexts::of(visit.language));
-            let words = format!("{words} {}", problem.detail());
-            answer(&page, &visit, &id, problem.status(), failed(words.trim())).await
+            let words = problem.in_full(visit.language);
+            answer(&page, &visit, &id, problem.status(), failed(&words)).await
         }
     }
 }

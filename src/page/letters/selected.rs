@@ -15,7 +15,6 @@ use crate::page::html::document;
 use crate::page::listed::{ListedRow, key_of_value};
 use crate::page::problem::PageProblem;
 use crate::page::texts::bulk::BulkTexts;
-use crate::page::texts::frame::FrameTexts;
 use crate::page::texts::letters::LetterTexts;
 use crate::page::texts::search::SearchTexts;
 use crate::page::visit::Visit;
@@ -113,8 +112,7 @@ async fn make(
             Ok(_) => results.push((true, done_in_words(t, change).to_string())),
             Err(error) => {
                 let problem = PageProblem::from(error);
-                let words = problem.in_words(FrameTexts::of(visit.language));
-                results.push((false, format!("{words} {}", problem.detail())));
+                results.push((false, problem.in_full(visit.language)));
                 let status = problem.status();
                 failed.get_or_insert(status);
                 if status.is_server_error() {

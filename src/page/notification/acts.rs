@@ -14,7 +14,6 @@ use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::problem::PageProblem;
 use crate::page::rights::{Access, access_to};
-use crate::page::texts::frame::FrameTexts;
 use crate::page::texts::notification::NotificationTexts;
 use crate::page::times::parse_time;
 use crate::page::visit::Visit;
@@ -188,9 +187,8 @@ async fn make(
             if matches!(problem, PageProblem::Missing) {
                 return Err(problem);
             }
-            let words = problem.in_words(FrameTexts::of(visit.language));
-            let words = format!("{words} {}", problem.detail());
-            answer(page, visit, key, problem.status(), failed(words.trim())).await
+            let words = problem.in_full(visit.language);
+            answer(page, visit, key, problem.status(), failed(&words)).await
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::http_version::HttpVersion;
 use crate::domain::retry_after::RetryAfter;
 use crate::domain::snapshot::Snapshot;
 use crate::page::language::Language;
+use crate::page::reason::ShownReason;
 use crate::page::texts::attempts::AttemptTexts;
 use crate::page::texts::outcomes::OutcomeTexts;
 use crate::page::texts::states::StateTexts;
@@ -38,7 +39,7 @@ pub struct AttemptCard<'a> {
     pub late: Option<String>,
     /// For how long it was deferred, and why.
     pub deferred: Option<(String, &'static str)>,
-    pub reason: &'a str,
+    pub reason: ShownReason,
     /// Whether the ack rule has judged the answer.
     pub is_judged: bool,
     /// The phases, each with its time and its share of the longest in percent, in steps of five.
@@ -104,7 +105,7 @@ impl<'a> AttemptCard<'a> {
                 let why = StateTexts::of(language).waiting(deferral.by);
                 (duration_in_words(deferral.ms), why)
             }),
-            reason: &answer.reason,
+            reason: ShownReason::of(&answer.reason, language),
             is_judged: matches!(answer.outcome, Outcome::Acknowledged | Outcome::WrongAnswer),
             phases: phases(trace, own),
             address: trace.address.as_deref(),
@@ -116,7 +117,10 @@ impl<'a> AttemptCard<'a> {
             http: trace.http().map(HttpVersion::as_str),
             endpoint_version: trace.endpoint_version,
             key_ids: trace.key_ids.join(", "),
-            retry_after: trace.retry_after.map(RetryAfter::shown),
+            retry_after: trace.retry_after.map(|asked| match asked {
+                RetryAfter::Unusable => own.unusable.to_string(),
+                RetryAfter::Seconds(_) | RetryAfter::Date(_) => asked.shown(),
+            }),
             answer: answer.status.map(|_| escape(&answer.body)),
             hex: hex_lines(&answer.body),
             answer_bytes: answer.body.len(),

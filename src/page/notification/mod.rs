@@ -13,6 +13,7 @@ use super::html::{address, document, encoded};
 use super::live::LiveSubject;
 use super::paths::destination_path;
 use super::problem::PageProblem;
+use super::texts;
 use super::texts::attempts::AttemptTexts;
 use super::texts::notification::NotificationTexts;
 use super::texts::states::StateTexts;
@@ -22,10 +23,11 @@ use super::visit::Visit;
 use crate::domain::change::Change;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
+use crate::domain::priority::Priority;
 use crate::domain::role::Permission;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Payload, PayloadContent};
-use crate::service::{Flights, SentPayload};
+use crate::service::{Flights, SentPayload, WaitingBecause};
 use acts::{ActForm, FailedAct};
 use askama::Template;
 use attempts::AttemptCard;
@@ -64,12 +66,15 @@ struct NotificationDocument<'a> {
     cause: &'static str,
     waits: &'static str,
     waits_because: String,
+    /// Why somebody holds the destination; empty if nobody does.
+    hold_reason: String,
     set_aside: Option<(TimeTag, &'a str)>,
     is_unsure: bool,
     url: &'a str,
     lane: &'a str,
     destination_page: String,
-    priority: &'static str,
+    priority: Priority,
+    priority_in_words: &'static str,
     order: Option<String>,
     ladder: String,
     ack: String,
@@ -174,7 +179,13 @@ async fn answer(
         says: t.says(state),
         cause: snapshot.cause.map_or("", |cause| states.cause(cause)),
         waits: (waiting.as_ref()).map_or("", |waiting| states.waiting(waiting.reason)),
-        waits_because: waiting.map_or(String::new(), |waiting| waiting.in_words),
+        waits_because: waiting.as_ref().map_or(String::new(), |waiting| {
+            texts::waiting::in_words(&waiting.because, visit.language)
+        }),
+        hold_reason: match waiting.map(|waiting| waiting.because) {
+            Some(WaitingBecause::Held(hold)) => hold.reason.into_string(),
+            Some(_) | None => String::new(),
+        },
         set_aside: (snapshot.set_aside.as_ref())
             .map(|set_aside| (TimeTag(set_aside.at_ms), set_aside.reason.as_str())),
         is_unsure: flights == Flights::Unknown && is_open,
@@ -184,8 +195,9 @@ async fn answer(
             true => destination_path(&snapshot.lane),
             false => address("/ui/search", &[("lane", snapshot.lane.as_str())]),
         },
-        priority: snapshot.priority.as_str(),
-        order: order_of(&snapshot),
+        priority: snapshot.priority,
+        priority_in_words: states.priority(snapshot.priority),
+        order: order_of(&snapshot, states),
         ladder: snapshot.ladder.to_text(),
         ack: ack_of(outline.as_ref()),
         registered: TimeTag(snapshot.registered_ms),
@@ -229,13 +241,13 @@ fn left_out(snapshot: &Snapshot) -> u32 {
     }
 }
 
-fn order_of(snapshot: &Snapshot) -> Option<String> {
+fn order_of(snapshot: &Snapshot, t: &'static StateTexts) -> Option<String> {
     let order = snapshot.order.as_deref()?;
     Some(format!(
         "{} · {} · {}",
         order.key(),
         order.number(),
-        order.mode().as_str()
+        t.order_mode(order.mode())
     ))
 }
 

@@ -7,7 +7,6 @@ use crate::domain::snapshot::Snapshot;
 use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::problem::PageProblem;
-use crate::page::texts::frame::FrameTexts;
 use crate::page::texts::notification::NotificationTexts;
 use crate::page::visit::Visit;
 use crate::service::SentPayload;
@@ -83,8 +82,7 @@ pub async fn unveil(
             if matches!(problem, PageProblem::Missing) {
                 return Err(problem);
             }
-            let words = problem.in_words(FrameTexts::of(visit.language));
-            let words = format!("{words} {}", problem.detail()).trim().to_string();
+            let words = problem.in_full(visit.language);
             answer(&page, &visit, &key, problem.status(), failed(words)).await
         }
     }

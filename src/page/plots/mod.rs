@@ -348,11 +348,11 @@ impl<'a> Drawer<'a> {
             let said: Vec<String> = (quantities.iter().enumerate())
                 .map(|(place, (_, read))| (place, read(&bucket.counts)))
                 .filter(|(_, number)| *number > 0 || quantities.len() == 1)
-                .map(|(place, number)| format!("{}: {number}", name(place)))
+                .map(|(place, number)| format!("{}{}{number}", name(place), t.colon))
                 .collect();
             let said = match said.is_empty() {
                 true => "0".to_string(),
-                false => said.join(", "),
+                false => said.join(t.comma),
             };
             plot.columns.push(Column {
                 area: self.columns.whole("plot-area", at, 1),
@@ -361,7 +361,7 @@ impl<'a> Drawer<'a> {
             });
         }
         let total = all(&self.sum);
-        let sums = format!("{} {total}; {} {most}", t.total, t.most);
+        let sums = format!("{} {total}{}{} {most}", t.total, t.semicolon, t.most);
         plot.description = self.described(&sums);
         plot.total = Some(total);
         plot
@@ -387,7 +387,7 @@ impl<'a> Drawer<'a> {
             let said = match (half[at], ninety_nine[at]) {
                 (Some(half), Some(ninety_nine)) => {
                     let [half, ninety_nine] = [half, ninety_nine].map(duration_in_words);
-                    format!("p50 {half}, p99 {ninety_nine}")
+                    format!("p50 {half}{}p99 {ninety_nine}", t.comma)
                 }
                 (None, _) | (_, None) => t.no_attempts.to_string(),
             };
@@ -407,21 +407,21 @@ impl<'a> Drawer<'a> {
             })
             .into();
         let said: Vec<String> = (plot.legend.iter())
-            .map(|item| format!("{}: {}", item.text, item.value))
+            .map(|item| format!("{}{}{}", item.text, t.colon, item.value))
             .collect();
-        plot.description = self.described(&said.join("; "));
+        plot.description = self.described(&said.join(t.semicolon));
         plot
     }
 
     /// What is said of a bucket.
     fn words(&self, bucket: &ActivityBucket, said: &str) -> String {
         let from = clock(bucket.from_minute);
-        let minutes = self.reading.bucket_minutes;
+        let (minutes, t) = (self.reading.bucket_minutes, self.t);
         match bucket.counted_minutes < minutes {
-            false => format!("{from} UTC: {said}"),
+            false => format!("{from} UTC{}{said}", t.colon),
             true => {
-                let part = format!("{} {}/{minutes}", self.t.part, bucket.counted_minutes);
-                format!("{from} UTC: {said} ({part})")
+                let part = format!("{} {}/{minutes}", t.part, bucket.counted_minutes);
+                format!("{from} UTC{}{said}{}{part}{}", t.colon, t.open, t.close)
             }
         }
     }
@@ -434,10 +434,11 @@ impl<'a> Drawer<'a> {
         let until = from + many * self.reading.bucket_minutes;
         let missing: usize = self.gaps.iter().map(|(_, many)| many).sum();
         let (from, until) = (clock(from), clock(until));
-        format!(
-            "{} {from} {} {until} UTC. {said}; {} {missing}.",
-            t.from, t.until, t.gaps
-        )
+        let description = format!(
+            "{} {from} {} {until} UTC{}{said}{}{} {missing}{}",
+            t.from, t.until, t.full_stop, t.semicolon, t.gaps, t.full_stop
+        );
+        description.trim_end().to_string()
     }
 }
 

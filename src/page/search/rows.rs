@@ -4,6 +4,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::destination::Destination;
 use crate::page::language::Language;
 use crate::page::notification::path_of;
+use crate::page::reason::ShownReason;
 use crate::page::texts::outcomes::OutcomeTexts;
 use crate::page::texts::states::StateTexts;
 use crate::page::times::TimeTag;
@@ -23,7 +24,7 @@ pub struct ResultRow<'a> {
     pub next: Option<TimeTag>,
     pub attempts: u32,
     /// How the last attempt ended: in words, and its reason.
-    pub last: Option<(&'static str, Option<u16>, &'a str)>,
+    pub last: Option<(&'static str, Option<u16>, ShownReason)>,
 }
 
 /// The rows of a page.
@@ -55,7 +56,8 @@ pub fn of(page: &ListPage, language: Language) -> Vec<ResultRow<'_>> {
             attempts: item.progress.attempts,
             last: last.map(|attempt| {
                 let (words, status) = last_of(attempt);
-                (words, status, attempt.answer.reason.as_str())
+                let reason = ShownReason::of(&attempt.answer.reason, language);
+                (words, status, reason)
             }),
         }
     });

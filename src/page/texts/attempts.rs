@@ -18,6 +18,7 @@ super::texts!(AttemptTexts {
     endpoint_version: "Version of the endpoint", "端点配置版本";
     key_ids: "Signed with", "签名密钥";
     retry_after: "Retry-After", "Retry-After";
+    unusable: "cannot be used", "无法使用";
     phases: "Where the time went", "各阶段耗时";
     dns: "name lookup", "域名解析";
     connect: "connecting", "建立连接";

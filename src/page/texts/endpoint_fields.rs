@@ -32,7 +32,9 @@ super::texts!(EndpointFieldTexts {
     signature_headers: "Headers of the signature", "签名头";
     ca: "Own certificate authorities", "自定义 CA";
     client_certificate: "Client certificate", "客户端证书";
+    client_key: "Key of the client certificate", "客户端证书私钥";
     metadata: "Metadata", "元数据";
+    keys: "Signing keys", "密钥";
 });
 
 impl EndpointFieldTexts {
@@ -50,6 +52,22 @@ impl EndpointFieldTexts {
             "after_outage_rate" => (self.after_outage_rate, self.help_after_outage_rate),
             "user_agent" => (self.user_agent, self.help_user_agent),
             _ => (self.http, self.help_http),
+        }
+    }
+
+    /// The name of a field that was changed. One of a later version is shown as it is.
+    pub fn changed<'a>(&self, name: &'a str) -> &'a str {
+        match name {
+            "headers" => self.headers,
+            "signature_headers" => self.signature_headers,
+            "ca" => self.ca,
+            "client_certificate" => self.client_certificate,
+            "client_key" => self.client_key,
+            "metadata" => self.metadata,
+            "keys" => self.keys,
+            "url" | "ladder" | "ack" | "timeout" | "concurrency" | "rate" | "retry_after"
+            | "gone" | "after_outage_rate" | "user_agent" | "http" => self.field(name).0,
+            other => other,
         }
     }
 

@@ -38,6 +38,7 @@ super::texts!(EndpointTexts {
     back: "Back", "返回";
     changed_meanwhile: "Somebody has changed the endpoint since this form was opened. Nothing was saved. Compare with its page, then save again.", "打开表单后端点已被他人修改，本次未保存。请核对端点页面后再次保存。";
     bad_fields: "Nothing was saved: some fields are wrong.", "未保存：部分内容有误。";
+    bad_field: "It was not saved:", "未保存，该项内容不正确：";
     bad_json: "This begins with a brace and is no JSON.", "内容以花括号开头，但不是有效的 JSON。";
 
     test: "Test call", "测试请求";

@@ -21,6 +21,9 @@ super::texts!(FrameTexts {
     role_operator: "operator", "运维（operator）";
     colon: ": ", "：";
     full_stop: ".", "。";
+    comma: ", ", "，";
+    open: " (", "（";
+    close: ")", "）";
     no_data: "no data", "无数据";
     copy: "Copy", "复制";
     copied: "Copied", "已复制";

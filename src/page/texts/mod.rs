@@ -6,7 +6,9 @@
 pub mod api_keys;
 pub mod attempts;
 pub mod audit_log;
+pub mod audit_notes;
 pub mod bulk;
+pub mod default_key_warning;
 pub mod destinations;
 pub mod endpoint_fields;
 pub mod endpoints;
@@ -19,11 +21,14 @@ pub mod notification;
 pub mod outcomes;
 pub mod overview;
 pub mod plots;
+pub mod reasons;
+pub mod refusals;
 pub mod search;
 pub mod sign_in;
 pub mod signing_keys;
 pub mod states;
 pub mod steps;
+pub mod waiting;
 
 /// Makes the struct of the texts of a page: `name: "English", "中文";` for each.
 macro_rules! texts {

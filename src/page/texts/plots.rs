@@ -2,6 +2,12 @@
 
 super::texts!(PlotsTexts {
     title: "The last hours", "最近几小时";
+    colon: ": ", "：";
+    comma: ", ", "，";
+    semicolon: "; ", "；";
+    full_stop: ". ", "。";
+    open: " (", "（";
+    close: ")", "）";
     range: "Time shown", "时间范围";
     hour: "1 hour", "1 小时";
     six_hours: "6 hours", "6 小时";

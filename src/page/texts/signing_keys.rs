@@ -25,6 +25,9 @@ super::texts!(SigningKeyTexts {
     secret: "Secret", "密钥";
     secret_hint: "Leave it empty to have one made. A made one is shown once.", "留空则自动生成，生成的密钥仅显示一次。";
     bad_key: "The key was not added.", "未添加密钥。";
+    bad_secret: "The secret is wrong.", "密钥内容不正确，应以 whsec_ 或 whsk_ 开头，并与类型一致。";
+    bad_overlap: "The overlap is wrong.", "重叠期应为 0s 至 30d。";
+    bad_kind: "The kind is wrong.", "类型不正确，或与密钥内容不一致。";
     refused: "The signing keys do not allow this.", "当前的签名密钥不允许此操作。";
 
     remove: "Remove", "移除";

@@ -1,6 +1,8 @@
 //! The states of notifications, the causes of their ends, and the reasons to wait, in words.
 
 use crate::domain::deferral::DeferralReason;
+use crate::domain::order::OrderMode;
+use crate::domain::priority::Priority;
 use crate::domain::state::Cause;
 
 super::texts!(StateTexts {
@@ -23,6 +25,11 @@ super::texts!(StateTexts {
     wait_keys: "a signing key of the endpoint could not be opened", "端点的签名密钥无法解密";
     wait_order: "another notification of its order comes first", "等待同一订单序列中靠前的通知";
     wait_proxy: "the proxy of a server failed", "服务器的出口代理故障";
+    high: "high: before what is normal", "高（排在普通之前）";
+    normal: "normal", "普通";
+    low: "low: after what is normal", "低（排在普通之后）";
+    latest: "only the highest number counts", "仅最大编号有效";
+    strict: "each number waits for the lower ones", "按编号依次投递";
 });
 
 impl StateTexts {
@@ -46,6 +53,23 @@ impl StateTexts {
             Cause::Refused => self.refused,
             Cause::Blocked => self.blocked,
             Cause::Superseded => self.superseded,
+        }
+    }
+
+    /// A priority.
+    pub fn priority(&self, priority: Priority) -> &'static str {
+        match priority {
+            Priority::High => self.high,
+            Priority::Normal => self.normal,
+            Priority::Low => self.low,
+        }
+    }
+
+    /// What the numbers of an order mean.
+    pub fn order_mode(&self, mode: OrderMode) -> &'static str {
+        match mode {
+            OrderMode::Latest => self.latest,
+            OrderMode::Strict => self.strict,
         }
     }
 

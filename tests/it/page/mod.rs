@@ -16,6 +16,7 @@ mod real_browser;
 mod rights;
 mod searching;
 mod signing_in;
+mod words;
 
 use crate::support::ringback::{Api, Server};
 use crate::support::within;
