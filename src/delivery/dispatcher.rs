@@ -263,10 +263,12 @@ impl Dispatcher {
                 .deferral(&lease, self.schedule.limits().lease_ms);
             let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
+            // In a box, because the steps of a worker pass it on, and each would have a copy in its future.
+            let lease = Box::new(lease);
             self.tasks.spawn(async move {
                 let _in_flight = worker.metrics.begin(lease.class);
                 if stopping {
-                    worker.release(lease).await;
+                    Box::pin(worker.release(lease)).await;
                 } else {
                     worker.run(lease).await;
                 }

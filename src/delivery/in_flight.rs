@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The notifications that have a worker in this process, each with the newest lease that waits for it.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    waiting: Mutex<HashMap<Key, Option<Lease>>>,
+    waiting: Mutex<HashMap<Key, Option<Box<Lease>>>>,
 }
 
 /// A notification that has a worker in this process. Dropping the entry ends the worker.
@@ -26,7 +26,7 @@ pub struct InFlightEntry<'a> {
 impl InFlight {
     /// Registers a worker for the notification of this lease. Returns `None` if the notification already
     /// has a worker: then the lease waits for that worker, and the caller has nothing to do.
-    pub fn enter(&self, lease: Lease) -> Option<(InFlightEntry<'_>, Lease)> {
+    pub fn enter(&self, lease: Box<Lease>) -> Option<(InFlightEntry<'_>, Box<Lease>)> {
         let key = lease.entry.notification.key.clone();
         let mut waiting = self.waiting();
         if let Some(slot) = waiting.get_mut(&key) {
@@ -43,12 +43,12 @@ impl InFlight {
     }
 
     /// Takes the newer lease that waits for the worker of this notification, if there is one.
-    pub fn newer(&self, key: &Key) -> Option<Lease> {
+    pub fn newer(&self, key: &Key) -> Option<Box<Lease>> {
         self.waiting().get_mut(key).and_then(Option::take)
     }
 
     /// Locks the map. It is valid after a panic under the lock too, because every change is one call.
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<Lease>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<Box<Lease>>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,7 +56,7 @@ impl InFlight {
 impl InFlightEntry<'_> {
     /// Ends the worker, unless a newer lease still waits for it. If one waits, the notification was claimed
     /// again, and the worker has to work on the returned lease.
-    pub fn leave(&mut self) -> Option<Lease> {
+    pub fn leave(&mut self) -> Option<Box<Lease>> {
         let mut waiting = self.among.waiting();
         let newer = waiting.get_mut(&self.key).and_then(Option::take);
         if newer.is_none() {
@@ -91,7 +91,7 @@ mod tests {
     use bytes::Bytes;
     use std::sync::Arc;
 
-    fn lease(expires_ms: i64) -> Lease {
+    fn lease(expires_ms: i64) -> Box<Lease> {
         let registration = Registration {
             key: Key::new("t", "1").expect("a key"),
             target: Target::Url(Destination::parse("https://shop.example/").expect("a url")),
@@ -109,7 +109,10 @@ mod tests {
             at_ms: expires_ms,
             number: 0,
         };
-        Lease::granted(Entry::scheduled(Arc::new(notification), progress), expiry)
+        Box::new(Lease::granted(
+            Entry::scheduled(Arc::new(notification), progress),
+            expiry,
+        ))
     }
 
     #[test]

@@ -24,8 +24,8 @@ impl Worker {
     /// ends as a dead letter: the new one must not get it.
     pub(super) async fn find_endpoint(
         &self,
-        lease: Lease,
-    ) -> Option<(Lease, Option<Arc<Endpoint>>)> {
+        lease: Box<Lease>,
+    ) -> Option<(Box<Lease>, Option<Arc<Endpoint>>)> {
         let Some(name) = lease.entry.notification.lane.endpoint() else {
             return Some((lease, None));
         };
@@ -64,7 +64,7 @@ impl Worker {
     }
 
     /// Ends a notification that means an endpoint which was removed, without a call.
-    async fn end_unsent(&self, lease: Lease) {
+    async fn end_unsent(&self, lease: Box<Lease>) {
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
         let mut trace = CallTrace::default();
         trace.deferral = lease.deferral;

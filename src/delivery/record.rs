@@ -253,7 +253,7 @@ impl Worker {
     }
 
     /// Sets a leased notification aside that cannot be sent, and removes it from the schedule.
-    pub(super) async fn set_aside_unsent(&self, mut lease: Lease, why: String) {
+    pub(super) async fn set_aside_unsent(&self, mut lease: Box<Lease>, why: String) {
         let key = lease.entry.notification.key.clone();
         let Some(recorder) = &self.recorder else {
             // The lease is not settled. Removing the entry would lose the notification, and a release would

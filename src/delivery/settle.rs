@@ -12,7 +12,7 @@ use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Se
 
 impl Worker {
     /// Releases a lease under which no attempt was made.
-    pub(super) async fn release(&self, lease: Lease) {
+    pub(super) async fn release(&self, lease: Box<Lease>) {
         self.settle(lease, Settlement::Release).await;
     }
 
@@ -23,13 +23,13 @@ impl Worker {
     /// instead. If no worker has a lease, for example because Redis was set back to a copy that is older than
     /// the lost lease, an outcome must still reach the schedule. So this function leases the notification and
     /// settles it to the state in the journal.
-    pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
+    pub(super) async fn settle(&self, mut lease: Box<Lease>, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
         loop {
             match self
                 .schedule
-                .settle(lease.clone(), settlement.clone())
+                .settle((*lease).clone(), settlement.clone())
                 .await
             {
                 Ok(Settled::Done) => return,
@@ -69,7 +69,7 @@ impl Worker {
         &self,
         lost: &Lease,
         settlement: Settlement,
-    ) -> Option<(Lease, Settlement)> {
+    ) -> Option<(Box<Lease>, Settlement)> {
         let key = &lost.entry.notification.key;
         // This is normal if the reply to an earlier try was lost: that call had settled the lease.
         tracing::debug!(
@@ -103,8 +103,8 @@ impl Worker {
         } else {
             settlement
         };
-        let newest = newest.with_report(lost.report);
-        Some((newest.with_outcome(lost.outcome), instead))
+        let newest = newest.with_report(lost.report).with_outcome(lost.outcome);
+        Some((Box::new(newest), instead))
     }
 
     /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease

@@ -38,9 +38,9 @@ impl Worker {
     /// cannot be opened: then nothing is sent, and the lease is settled.
     pub(super) async fn find_signers(
         &self,
-        lease: Lease,
+        lease: Box<Lease>,
         endpoint: Option<&Endpoint>,
-    ) -> Option<(Lease, Signers, Option<Arc<TlsProfile>>)> {
+    ) -> Option<(Box<Lease>, Signers, Option<Arc<TlsProfile>>)> {
         let profile = match endpoint {
             Some(endpoint) => self.client.profiles().of(endpoint, &self.endpoints).await,
             None => Ok(None),
@@ -107,7 +107,7 @@ impl Worker {
 
     /// Lets a notification wait that was not sent because the proxy failed. No attempt is spent, and the lane counts
     /// nothing: the receiver has not failed.
-    pub(super) async fn defer_without_proxy(&self, lease: Lease, why: &str) {
+    pub(super) async fn defer_without_proxy(&self, lease: Box<Lease>, why: &str) {
         tracing::debug!(
             notification = %lease.entry.notification.key, why,
             "a notification was not sent, because the proxy failed; it is due again in a moment"

@@ -27,6 +27,7 @@ use crate::domain::attempt::{Answer, Attempt};
 use crate::domain::attempt_reason::marked_as_recovery;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
+use crate::domain::ladder::Ladder;
 use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::progress::Progress;
 use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffect};
@@ -98,7 +99,7 @@ pub(super) struct CallMade {
 impl Worker {
     /// Works on one lease until it is settled. If this process already has a worker for the notification,
     /// that worker gets the lease and this call returns at once.
-    pub async fn run(&self, lease: Lease) {
+    pub async fn run(&self, lease: Box<Lease>) {
         let Some((mut entered, lease)) = self.in_flight.enter(lease) else {
             return;
         };
@@ -111,7 +112,7 @@ impl Worker {
 
     // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
     // everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it runs.
-    async fn attempt(&self, lease: Lease) {
+    async fn attempt(&self, lease: Box<Lease>) {
         // The journal knows whether another number has ended this one, or comes first.
         let asks_first = lease.entry.verify || lease.entry.notification.order.is_some();
         let lease = match asks_first {
@@ -246,7 +247,7 @@ impl Worker {
     /// Decides what follows from the answer, records the attempt and settles the lease.
     pub(super) async fn conclude(
         &self,
-        mut lease: Lease,
+        mut lease: Box<Lease>,
         CallMade {
             measured,
             started_ms,
@@ -268,7 +269,8 @@ impl Worker {
         };
         // What is held, probed or limited loses no part of its window.
         let at_start = before.deferred(&notification.ladder, lease.deferral);
-        let decision = decide(&notification.ladder, followed, &at_start, &ended, draw());
+        let draw = draw(&notification.ladder);
+        let decision = decide(&notification.ladder, followed, &at_start, &ended, draw);
         if let Some(request) = decision.request {
             answer.reason.push_str(&request.in_words());
         }
@@ -311,7 +313,7 @@ impl Worker {
     /// Asks the journal whether the notification must still be sent, and is not to wait for another one. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
     /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
-    async fn confirm(&self, lease: Lease) -> Option<Lease> {
+    async fn confirm(&self, lease: Box<Lease>) -> Option<Box<Lease>> {
         let Some(recorder) = &self.recorder else {
             return Some(lease);
         };
@@ -380,8 +382,8 @@ impl Worker {
     async fn look_up(
         &self,
         recorder: &Recorder,
-        lease: Lease,
-    ) -> Option<(Lease, Option<Snapshot>)> {
+        lease: Box<Lease>,
+    ) -> Option<(Box<Lease>, Option<Snapshot>)> {
         let key = lease.entry.notification.key.clone();
         let expired_before = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
         let mut backoff = Backoff::new(&self.health, Store::Journal);
@@ -418,7 +420,11 @@ impl Worker {
 
     /// Records an attempt as interrupted whose outcome was not recorded. Returns `None` if the journal has
     /// another progress by now (then the lease is settled), or if the process ends.
-    async fn note_interruption(&self, mut lease: Lease, started_ms: i64) -> Option<Lease> {
+    async fn note_interruption(
+        &self,
+        mut lease: Box<Lease>,
+        started_ms: i64,
+    ) -> Option<Box<Lease>> {
         let before = lease.entry.progress;
         let attempt = Attempt::interrupted(&before, started_ms);
         let decision = Decision {
@@ -447,8 +453,12 @@ fn look_again_ms(due_ms: i64, now_ms: i64) -> i64 {
             .min(LATEST_AGAIN_MS)
 }
 
-/// A random number from 0 up to 1, for ladders with jitter.
-fn draw() -> f64 {
+/// A random number from 0 up to 1, if the ladder has jitter. Otherwise nothing depends on it, and a call of the operating
+/// system for each attempt is saved.
+fn draw(ladder: &Ladder) -> f64 {
+    if !ladder.has_jitter() {
+        return 0.5;
+    }
     let mut bytes = [0; 4];
     match getrandom::fill(&mut bytes) {
         Ok(()) => f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),

@@ -108,6 +108,12 @@ impl Ladder {
         self.0.window_ms
     }
 
+    /// Whether the intervals are made a little shorter or longer at random.
+    #[must_use]
+    pub fn has_jitter(&self) -> bool {
+        self.0.jitter_permille != 0
+    }
+
     /// Decides what happens after a failed attempt. `draw` is a random number from 0 to 1; only a ladder
     /// with jitter uses it.
     #[must_use]
@@ -160,7 +166,7 @@ impl Ladder {
         reason = "an interval is far below 2^52 ms"
     )]
     fn spread_ms(&self, interval_ms: i64, draw: f64) -> i64 {
-        if self.0.jitter_permille == 0 {
+        if !self.has_jitter() {
             return interval_ms;
         }
         let share = f64::from(self.0.jitter_permille) / 1000.0 * (2.0 * draw - 1.0);

@@ -134,11 +134,12 @@ impl Directory {
                 continue;
             };
             let there = &partitions[written.partition];
-            if let Some(found) = there.find(key).await? {
+            // A key is seldom in another partition, and the future of this call is 6 KB.
+            if let Some(found) = Box::pin(there.find(key)).await? {
                 return Ok(Some(found));
             }
             let may_arrive = there.context.clock.now_ms() < written.since_ms + KEPT_MS;
-            if may_arrive || there.present([key].into_iter()).await? == [true] {
+            if may_arrive || Box::pin(there.present([key].into_iter())).await? == [true] {
                 // The stored text differs from the empty text, so the next try only reads.
                 expected = Bytes::new();
                 tokio::time::sleep(TRY_AGAIN).await;

@@ -112,7 +112,7 @@ async fn attempt(url: &str, client: HttpClient, behind: ManualClock) {
         Metrics::new(),
     )
     .with_endpoints(no_endpoints());
-    dispatcher.worker().run(lease).await;
+    dispatcher.worker().run(Box::new(lease)).await;
     let snapshot = find(&*journal, &key("1")).await;
     let [attempt] = &snapshot.attempts[..] else {
         panic!("{snapshot:?}");

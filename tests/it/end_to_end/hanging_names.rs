@@ -79,7 +79,7 @@ async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() 
     let mut calls = JoinSet::new();
     for lease in hanging.leases {
         let worker = dispatcher.worker();
-        calls.spawn(async move { worker.run(lease).await });
+        calls.spawn(async move { worker.run(Box::new(lease)).await });
     }
     let begun = async {
         while *names.begun.lock().expect("sound") < MOST {
@@ -96,7 +96,7 @@ async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() 
         };
         assert_eq!(lease.entry.notification.key, key("good"));
         assert_eq!(lease.entry.progress.attempts, 0);
-        within("a call", dispatcher.worker().run(lease.clone())).await;
+        within("a call", dispatcher.worker().run(Box::new(lease.clone()))).await;
     }
     assert_eq!(*names.begun.lock().expect("sound"), MOST);
     within("the calls to end", calls.join_all()).await;

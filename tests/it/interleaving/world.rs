@@ -354,7 +354,7 @@ impl Server {
         let claimed = self.schedule.claim(ClaimQuota::of(8)).await?;
         let many = claimed.leases.len();
         for lease in claimed.leases {
-            self.worker.run(lease).await;
+            self.worker.run(Box::new(lease)).await;
         }
         Ok(many)
     }
