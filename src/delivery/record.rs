@@ -54,7 +54,7 @@ impl Worker {
         };
         let recording = Recording {
             key: lease.entry.notification.key.clone(),
-            attempt,
+            attempt: Arc::new(attempt),
             before: lease.entry.progress,
             decision,
             at_ms: self.clock.now_ms(),

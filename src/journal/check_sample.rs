@@ -83,7 +83,7 @@ impl CheckSample {
         Self {
             recording: Recording {
                 key: notification.key.clone(),
-                attempt,
+                attempt: Arc::new(attempt),
                 before: progress,
                 decision,
                 at_ms: 0,

@@ -5,14 +5,15 @@ use crate::domain::decision::Decision;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
+use std::sync::Arc;
 
 /// An attempt that has ended, and the decision that follows from it.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// The notification that was attempted.
     pub key: Key,
-    /// The attempt, with the receiver's answer.
-    pub attempt: Attempt,
+    /// The attempt, with the receiver's answer. Shared, because a recording is copied for each try to write it.
+    pub attempt: Arc<Attempt>,
     /// The progress of the notification before the attempt. The decision after a failure is applied only if the
     /// notification still has this progress. A delivery is applied if the notification is still pending in the
     /// same series.

@@ -2,7 +2,7 @@
 //! progress that they had before the attempt.
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
-use super::statements::{each, indexes_from, integer, storable};
+use super::statements::{each, each_if_any, indexes_from, integer, storable};
 use crate::domain::state::{Cause, State};
 use crate::journal::Recording;
 use crate::journal::effect::{self, Effect, Status};
@@ -146,11 +146,11 @@ pub(super) async fn advance(
         .bind(each!(rows, row => integer(row.recording.before.step)))
         .bind(each!(rows, row => integer(row.recording.before.attempts)))
         .bind(each!(rows, row => row.after.state.as_str()))
-        .bind(each!(rows, row => row.after.cause.map(Cause::as_str)))
+        .bind(each_if_any!(rows, row => row.after.cause.map(Cause::as_str)))
         .bind(each!(rows, row => integer(row.after.progress.step)))
         .bind(each!(rows, row => integer(row.after.progress.attempts)))
         .bind(each!(rows, row => row.after.progress.due_ms))
-        .bind(each!(rows, row => row.after.progress.retry_at_ms))
+        .bind(each_if_any!(rows, row => row.after.progress.retry_at_ms))
         .bind(each!(rows, row => row.after.progress.clamped))
         .bind(each!(rows, row => integer(row.recording.attempt.number)))
         .bind(each!(rows, row => row.recording.attempt.due_ms))
@@ -165,7 +165,7 @@ pub(super) async fn advance(
         .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
         .bind(each!(rows, row => row.recording.before.first_due_ms))
-        .bind(each!(rows, row => row.moved_deadline_ms()))
+        .bind(each_if_any!(rows, row => row.moved_deadline_ms()))
         .fetch_one(connection)
         .await;
     match advanced {

@@ -12,7 +12,7 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
-use super::statements::{each, indexes_from, update_statuses};
+use super::statements::{each, each_if_any, indexes_from, update_statuses};
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
@@ -226,11 +226,11 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => body_of(&one.notification).as_ref()))
             .bind(each!(indexes, index => i32::try_from(*index).unwrap_or(i32::MAX)))
             .bind(&**self.instance)
-            .bind(each!(new, one => one.notification.priority.to_stored()))
-            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.key())))
-            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.number())))
-            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.mode().as_str())))
-            .bind(each!(new, one => {
+            .bind(each_if_any!(new, one => one.notification.priority.to_stored()))
+            .bind(each_if_any!(new, one => one.notification.order.as_ref().map(|order| order.key())))
+            .bind(each_if_any!(new, one => one.notification.order.as_ref().map(|order| order.number())))
+            .bind(each_if_any!(new, one => one.notification.order.as_ref().map(|order| order.mode().as_str())))
+            .bind(each_if_any!(new, one => {
                 let order = one.notification.order.as_ref();
                 order.map(|order| order_group(&one.notification.lane, order))
             }))

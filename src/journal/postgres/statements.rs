@@ -20,6 +20,18 @@ macro_rules! each {
 }
 pub(super) use each;
 
+/// As [`each`], for values that few rows have. If no row has one, binds NULL instead of an array, which PostgreSQL would read
+/// element by element. To `unnest` both are the same.
+macro_rules! each_if_any {
+    ($rows:expr, $row:ident => $value:expr) => {
+        $rows
+            .iter()
+            .any(|$row| $value.is_some())
+            .then(|| each!($rows, $row => $value))
+    };
+}
+pub(super) use each_if_any;
+
 /// Which of these attempts the journal has already.
 pub(super) async fn kept_attempts(
     connection: &mut PgConnection,

@@ -14,6 +14,7 @@ use crate::schedule::{Entry, Lease, Settled};
 use crate::service::held::HeldLease;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
+use std::sync::Arc;
 
 /// The result of writing a change into the journal.
 enum JournalReply {
@@ -189,7 +190,7 @@ impl Service {
         }
         let recording = Recording {
             key: before.key.clone(),
-            attempt: Attempt::interrupted(&progress, started_ms),
+            attempt: Arc::new(Attempt::interrupted(&progress, started_ms)),
             before: progress,
             decision: Decision {
                 state: State::Scheduled,

@@ -117,7 +117,7 @@ pub async fn what_is_wrong_is_counted_and_named(store: &dyn Store) {
         let notification = keep(&*journal, given).await;
         // No server would record a delivery that nobody acknowledged.
         let mut wrong = delivery(&notification, progress);
-        wrong.attempt.answer.outcome = Outcome::HttpStatus;
+        Arc::make_mut(&mut wrong.attempt).answer.outcome = Outcome::HttpStatus;
         apply(&*journal, wrong).await;
     }
     let check = async |limit: usize| {

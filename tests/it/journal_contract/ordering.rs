@@ -248,7 +248,7 @@ pub async fn what_is_cancelled_by_hand_after_a_higher_number_ended_it_stays_so(s
         assert_eq!(
             find(&*journal, &key).await,
             Snapshot {
-                attempts: vec![late.attempt],
+                attempts: vec![(*late.attempt).clone()],
                 ..expected
             }
         );

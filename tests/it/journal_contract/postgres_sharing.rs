@@ -95,7 +95,7 @@ async fn an_attempt_is_kept_once_whoever_records_it() {
     let journal = open(&store, 9).await;
     for one in &recordings {
         let snapshot = find(&*journal, &one.key).await;
-        assert_eq!(snapshot.attempts, std::slice::from_ref(&one.attempt));
+        assert_eq!(snapshot.attempts, std::slice::from_ref(&*one.attempt));
         assert_eq!(snapshot.state, one.decision.state);
         let lines = history(&*journal, &one.key).await.len();
         assert_eq!(lines, 1 + usize::from(snapshot.state != State::Scheduled));

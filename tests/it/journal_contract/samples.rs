@@ -112,7 +112,7 @@ pub fn recording(
     };
     Recording {
         key: notification.key.clone(),
-        attempt,
+        attempt: Arc::new(attempt),
         before,
         decision: decide(&notification.ladder, followed, &before, &ended, 0.5),
         at_ms: started_ms + 20,

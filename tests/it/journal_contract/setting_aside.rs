@@ -10,6 +10,7 @@ use ringback::domain::key::Key;
 use ringback::domain::snapshot::SetAside;
 use ringback::domain::state::State;
 use ringback::journal::{AllSetAside, ChangeResult, Journal, Prune, Recorded, SettingAside};
+use std::sync::Arc;
 
 /// Sets one aside five milliseconds after [`START_MS`].
 async fn set_aside(journal: &dyn Journal, id: &str, reason: &str) {
@@ -196,8 +197,9 @@ pub async fn no_word_of_a_reason_is_too_odd_to_be_kept(store: &dyn Store) {
     // By the quick way and by the careful one.
     for before in [progress, progress] {
         let mut odd = failure(&notification, before);
-        odd.attempt.answer.reason = "a\0\u{1}\u{fffe}b".to_string();
-        odd.attempt.started_ms += i64::from(find(&*journal, &key("a")).await.progress.attempts);
+        let attempt = Arc::make_mut(&mut odd.attempt);
+        attempt.answer.reason = "a\0\u{1}\u{fffe}b".to_string();
+        attempt.started_ms += i64::from(find(&*journal, &key("a")).await.progress.attempts);
         let recorded = record(&*journal, odd).await;
         assert!(!matches!(recorded, Recorded::Missing));
     }
