@@ -5,14 +5,14 @@
 pub use super::journal_call::JournalCall;
 use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
-    AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor,
-    DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobMatches,
-    JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity, JournalApiKeys,
-    JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError,
-    JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder, ListedUnchanged,
-    Noting, Order, Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts, Rebuild, Recorded,
-    Recording, RegisterResult, Registering, RemovingEndpoint, RevokingApiKey, SettingAside,
-    SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
+    AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor, DayReading,
+    DaySelection, DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded,
+    JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity,
+    JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints,
+    JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder,
+    ListedUnchanged, Noting, Order, Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts,
+    Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint, RevokingApiKey,
+    SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
@@ -448,6 +448,14 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let calling = self.inner().examine(limit);
         self.around(JournalCall::Examine, calling).await
+    }
+
+    async fn read_day(
+        &self,
+        selection: &DaySelection,
+    ) -> Result<Box<dyn DayReading>, JournalError> {
+        let calling = self.inner().read_day(selection);
+        self.around(JournalCall::ReadDay, calling).await
     }
 
     async fn check(&self) -> Result<(), JournalError> {

@@ -62,5 +62,6 @@ pub enum JournalCall {
     Counts,
     OldestDue,
     Examine,
+    ReadDay,
     Check,
 }

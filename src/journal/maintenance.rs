@@ -2,8 +2,8 @@
 //! and compared, deleting old notifications, checks and audits.
 
 use super::{
-    AllSetAside, Cursor, Examined, JournalCounts, JournalError, Noting, Pending, Prune, Pruned,
-    Rebuild,
+    AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError, Noting,
+    Pending, Prune, Pruned, Rebuild,
 };
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
@@ -79,6 +79,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// Reads and counts every notification, and names at most `limit` that have a fault. Takes seconds for
     /// millions of notifications.
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;
+
+    /// Begins to read all notifications that were registered in a span of time, as of this instant.
+    async fn read_day(&self, selection: &DaySelection)
+    -> Result<Box<dyn DayReading>, JournalError>;
 
     /// Checks that notifications can be registered and attempts recorded. Does both and rolls them back.
     async fn check(&self) -> Result<(), JournalError>;

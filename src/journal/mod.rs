@@ -41,6 +41,7 @@ mod api_keys;
 mod audit_log;
 mod change;
 mod check_sample;
+mod day;
 pub mod decorator;
 mod default_keys;
 mod effect;
@@ -87,6 +88,10 @@ pub use api_keys::{
 };
 pub use audit_log::{AuditEntry, AuditFilter, AuditPage, JournalAuditLog};
 pub use change::{ChangeResult, Changing};
+pub use day::{
+    DayAttempt, DayNotification, DayPage, DayReading, DaySelection, PrunedUntil,
+    UnreadableNotification,
+};
 pub use default_keys::{
     ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, JournalDefaultKeys,
     decide as decide_default_keys,

@@ -6,6 +6,12 @@ use super::list::Cursor;
 use async_trait::async_trait;
 use std::collections::HashSet;
 
+/// The names under which the position of pruning is stored, for bodies and for whole notifications, and the instant before
+/// which dead letters were deleted.
+const PAYLOADS_PRUNED: &str = "payloads_pruned";
+pub(super) const RECORDS_PRUNED: &str = "records_pruned";
+pub(super) const DEAD_PRUNED: &str = "dead_pruned";
+
 /// Which data may be deleted. All instants are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
@@ -103,9 +109,9 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     limit: usize,
 ) -> Result<Pruned, S::Error> {
     let before_ms = prune.payloads_before_ms;
-    let (payloads, more_payloads) = ended(store, "payloads_pruned", before_ms, limit).await?;
+    let (payloads, more_payloads) = ended(store, PAYLOADS_PRUNED, before_ms, limit).await?;
     let before_ms = prune.records_before_ms;
-    let (records, more_records) = ended(store, "records_pruned", before_ms, limit).await?;
+    let (records, more_records) = ended(store, RECORDS_PRUNED, before_ms, limit).await?;
     let both: Vec<EndedRow> = payloads.iter().chain(&records).copied().collect();
     let still = store.still_ended(&both).await?;
     let rows = |found: Vec<EndedRow>| {
@@ -119,7 +125,11 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     let more_acts = usize::try_from(acts).is_ok_and(|acts| acts >= limit);
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
-        records.append(&mut store.dead(before_ms, left).await?);
+        let mut dead = store.dead(before_ms, left).await?;
+        if !dead.is_empty() {
+            note_dead_pruned(store, before_ms).await?;
+        }
+        records.append(&mut dead);
     }
     let latest = store.still_latest(&records).await?;
     records.retain(|row| !latest.contains(row));
@@ -149,9 +159,7 @@ async fn ended<S: PruningStore + ?Sized>(
             at_ms: i64::MIN,
             row: i64::MIN,
         },
-        Some(text) => read_cursor(&text).ok_or_else(|| {
-            JournalError::Corrupt(format!("`{text}` is not a valid position of pruning"))
-        })?,
+        Some(text) => read_position(&text)?,
     };
     let found = store.ended(after, before_ms, limit).await?;
     if let Some(EndedRow { ended_ms, row, .. }) = found.last() {
@@ -162,10 +170,30 @@ async fn ended<S: PruningStore + ?Sized>(
     Ok((found.collect(), more))
 }
 
-fn read_cursor(text: &str) -> Option<Cursor> {
-    let (at_ms, row) = text.split_once('/')?;
-    Some(Cursor {
-        at_ms: at_ms.parse().ok()?,
-        row: row.parse().ok()?,
+/// Stores that dead letters from before `before_ms` are deleted, so that whoever reads that time knows that it is not whole.
+/// A setting may have been higher before, so the instant never goes back.
+async fn note_dead_pruned<S: PruningStore + ?Sized>(
+    store: &mut S,
+    before_ms: i64,
+) -> Result<(), S::Error> {
+    let noted = store.recall(DEAD_PRUNED).await?;
+    let noted_ms = noted.and_then(|text| text.parse::<i64>().ok());
+    if noted_ms.is_none_or(|noted_ms| noted_ms < before_ms) {
+        store.remember(DEAD_PRUNED, &before_ms.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// Reads the position of pruning.
+pub(super) fn read_position(text: &str) -> Result<Cursor, JournalError> {
+    let read = || {
+        let (at_ms, row) = text.split_once('/')?;
+        Some(Cursor {
+            at_ms: at_ms.parse().ok()?,
+            row: row.parse().ok()?,
+        })
+    };
+    read().ok_or_else(|| {
+        JournalError::Corrupt(format!("`{text}` is not a valid position of pruning"))
     })
 }

@@ -45,7 +45,7 @@ fn ended(error: &JournalError) -> CallResult {
 }
 
 /// The kind of work that a call belongs to. `None` for a check, which is reported separately; for reading
-/// every notification, which may take very long in a healthy journal; and for asking for changed settings of lanes
+/// every notification or those of a day, which may take very long in a healthy journal; and for asking for changed settings of lanes
 /// and for jobs, and for counters for plots, which every server does all the time, so an idle one would otherwise never be
 /// idle.
 fn work_of(call: JournalCall) -> Option<Work> {
@@ -103,6 +103,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::TakeJob
         | JournalCall::KeepActivity
         | JournalCall::Examine
+        | JournalCall::ReadDay
         | JournalCall::Check => None,
     }
 }

@@ -9,6 +9,7 @@ mod api_keys;
 mod audit_log;
 mod bulk_jobs;
 mod changing;
+mod days;
 mod endpoints;
 mod forgotten_orders;
 mod job_results;
@@ -297,6 +298,12 @@ macro_rules! contract {
             activity::counters_of_all_servers_are_added_up,
             activity::counters_that_come_again_or_late_are_not_counted_twice,
             activity::counters_are_forgotten_after_three_days,
+            days::a_day_has_all_that_was_registered_in_it_with_its_end,
+            days::a_day_is_read_as_of_one_instant,
+            days::pages_of_a_day_follow_on_each_other,
+            days::a_day_of_a_topic_and_of_an_endpoint_has_those_alone,
+            days::what_cannot_be_read_is_named_and_counted,
+            days::it_is_known_up_to_when_a_day_may_lack_something,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,
             maintenance::a_note_stands_in_the_history,

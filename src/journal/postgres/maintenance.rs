@@ -6,6 +6,7 @@ use super::audit_log;
 use super::change;
 use super::check;
 use super::connections::PostgresCall;
+use super::day;
 use super::error::PostgresFailure;
 use super::examination;
 use super::lanes;
@@ -20,8 +21,8 @@ use crate::journal::BodyReading;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
-    Pending, PersonAct, Prune, Pruned, Rebuild,
+    AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
+    JournalMaintenance, Noting, Pending, PersonAct, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -139,6 +140,13 @@ impl JournalMaintenance for PostgresJournal {
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let call = examination::Examine { limit };
         self.connections.read_within(&call, LONGEST_EXAMINING).await
+    }
+
+    async fn read_day(
+        &self,
+        selection: &DaySelection,
+    ) -> Result<Box<dyn DayReading>, JournalError> {
+        day::read_day(self.connections.options(), selection).await
     }
 
     async fn check(&self) -> Result<(), JournalError> {

@@ -15,6 +15,7 @@ mod audit_log;
 mod change;
 mod check;
 mod connections;
+mod day;
 mod default_keys;
 mod endpoints;
 mod error;

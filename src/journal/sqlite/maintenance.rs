@@ -3,6 +3,7 @@
 
 use super::audit_log;
 use super::check;
+use super::day;
 use super::error::SqliteFailure;
 use super::examination;
 use super::lanes;
@@ -18,8 +19,8 @@ use crate::journal::BodyReading;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
-    Pending, PersonAct, Prune, Pruned, Rebuild,
+    AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
+    JournalMaintenance, Noting, Pending, PersonAct, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -114,6 +115,13 @@ impl JournalMaintenance for SqliteJournal {
 
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         Ok(examination::examine(&self.readers, limit).await?)
+    }
+
+    async fn read_day(
+        &self,
+        selection: &DaySelection,
+    ) -> Result<Box<dyn DayReading>, JournalError> {
+        Ok(day::read_day(&self.readers, selection).await?)
     }
 
     async fn check(&self) -> Result<(), JournalError> {

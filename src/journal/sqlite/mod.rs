@@ -10,6 +10,7 @@ mod api_keys;
 mod audit_log;
 mod bulk;
 mod check;
+mod day;
 mod default_keys;
 mod endpoints;
 mod error;

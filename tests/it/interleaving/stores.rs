@@ -140,6 +140,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Counts
         | JournalCall::OldestDue
         | JournalCall::Examine
+        | JournalCall::ReadDay
         | JournalCall::Check => None,
     }
 }

@@ -15,10 +15,13 @@ use ringback::domain::destination::Destination;
 use ringback::domain::job::JobSelection;
 use ringback::domain::job_filter::{FilteredSelection, JobFilter};
 use ringback::domain::key::Key;
+use ringback::domain::lane::Lane;
 use ringback::domain::notification::{Registration, Target};
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::{Cause, State};
-use ringback::journal::{Actor, Filter, Journal, Order, Recorded, Registering, SettingAside};
+use ringback::journal::{
+    Actor, DaySelection, Filter, Journal, Order, Recorded, Registering, SettingAside,
+};
 use std::sync::Arc;
 
 /// Closes a journal and says how many rows of the tables were read since the last time.
@@ -291,6 +294,41 @@ async fn plots_read_no_more_than_their_time_whatever_the_planner_believes() {
         journal.keep_activity("a", &now).await.expect("kept");
         let read = rows_read(&store, journal).await;
         assert!(read <= 2 * 60 + 2, "{read} rows");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_day_reads_no_more_than_it_gives_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    fill(&*store.open().await).await;
+    let of = |topic: Option<&str>, lane: Option<&str>| DaySelection {
+        from_ms: START_MS,
+        until_ms: START_MS + 86_400_000,
+        topic: topic.map(str::to_string),
+        lane: lane.map(Lane::from_name),
+    };
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut connect(&store.url).await, "ANALYZE").await;
+        }
+        for selection in [
+            of(None, None),
+            of(Some("rare"), None),
+            of(Some("payment.succeeded"), None),
+            of(None, Some("https://rare.example")),
+            of(Some("payment.succeeded"), Some("https://shop.example")),
+        ] {
+            let journal = store.open().await;
+            rows_read(&store, journal).await;
+            let journal = store.open().await;
+            let mut reading = journal.read_day(&selection).await.expect("begun");
+            let page = reading.page(20).await.expect("read").expect("a page");
+            assert_eq!(page.items.len(), 20, "{selection:?}");
+            reading.end().await;
+            let read = rows_read(&store, journal).await;
+            // Three tables.
+            assert!(read <= 65, "{read} rows for {selection:?}");
+        }
     }
 }
 
