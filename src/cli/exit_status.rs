@@ -19,7 +19,7 @@ pub enum ExitStatus {
     NotAllowed,
     /// Something that the server has is in conflict with the request (409).
     Conflict,
-    /// A signal interrupted `ringback demo`.
+    /// A signal interrupted `ringback demo` or `ringback export`.
     Interrupted,
 }
 
@@ -71,7 +71,7 @@ impl ExitStatus {
             Self::NotFound => (4, "Nothing was found", "not found (404)"),
             Self::NotAllowed => (5, "Not allowed", "not allowed (401, 403): no API key, a wrong one, or one without the right"),
             Self::Conflict => (6, "A conflict", "conflict (409): it exists with other content, or its state does not allow this"),
-            Self::Interrupted => (130, "Interrupted", "a signal interrupted `ringback demo`"),
+            Self::Interrupted => (130, "Interrupted", "a signal interrupted `ringback demo` or `ringback export`"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The command line: the list of commands, and how their errors are reported.
 //!
 //! The exit statuses are listed in `exit_status.rs`. If the reader of standard output ends early (`ringback ladder |
-//! head -1`), the command ends with status 0.
+//! head -1`), the command ends with status 0. `ringback export` does not: its status 0 means that all of the day was written.
 //!
 //! An error is printed in one line or a few on standard error. With `--json`, it is printed as a JSON object on standard
 //! output instead. A wrong command line is always printed on standard error, because it is not known what it asks for.
@@ -13,6 +13,7 @@ mod completions;
 mod demo;
 mod doctor;
 mod exit_status;
+mod export;
 mod job_notifications;
 mod jobs;
 mod ladder;
@@ -74,6 +75,8 @@ enum Command {
     Listen(listen::ListenArguments),
     /// Check that no notification was lost, and compare the journal with the schedule
     Audit(audit::AuditArguments),
+    /// Write every notification of a day with its end, as CSV or JSON lines, with totals that add up
+    Export(export::ExportArguments),
     /// Put notifications that Redis has lost back into Redis, from the journal
     Rebuild(rebuild::RebuildArguments),
     /// Change the master key: encrypt everything that a journal has encrypted again
@@ -166,6 +169,7 @@ pub fn run() -> ExitCode {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Listen(arguments) => listen::run(arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Rebuild(arguments) => rebuild::run(&arguments),
         Command::MasterKey(command) => master_key::run(command),
         Command::Ladder(arguments) => ladder::run(&arguments),

@@ -17,6 +17,9 @@ const STORES: [&str; 8] = [
     "horizon",
 ];
 
+/// The settings that commands need which use the journal alone.
+const JOURNAL: [&str; 4] = ["journal", "journal-url-file", "data-dir", "config"];
+
 /// Adds the flags of the wanted settings to a command.
 pub fn augment(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
     command.args(ALL.iter().filter(|setting| wanted(setting)).map(flag))
@@ -79,6 +82,37 @@ impl Args for StoreArguments {
         augment(command, |setting| STORES.contains(&setting.name)).after_help(
             "The command uses the stores of a server: give the same flags, environment variables or file as \
              for the server.",
+        )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The flags of `serve` that say where the journal is.
+pub struct JournalArguments {
+    /// The flags that were given.
+    pub flags: Flags,
+}
+
+impl FromArgMatches for JournalArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            flags: given(matches),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for JournalArguments {
+    fn augment_args(command: Command) -> Command {
+        augment(command, |setting| JOURNAL.contains(&setting.name)).after_help(
+            "The environment variables and the keys of the file are the same as for `ringback serve`.",
         )
     }
 

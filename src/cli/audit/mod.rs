@@ -20,6 +20,7 @@ use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
 use anyhow::Context as _;
 use clap::Args;
 use report::AuditReport;
+pub use report::{counts_as_json, counts_in_words};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 

@@ -104,9 +104,9 @@ impl AuditReport {
             "sound": self.is_sound(),
             "journal": totals.map(|totals| json!({
                 "at": self.journal,
-                "counters": counts(&totals.counters),
+                "counters": counts_as_json(&totals.counters),
                 "balanced": balanced(&totals.counters),
-                "counted": examined.map(|examined| counts(&examined.rows)),
+                "counted": examined.map(|examined| counts_as_json(&examined.rows)),
                 "faults": examined.map(|examined| json!({
                     "total": examined.faulty,
                     "named": examined.faults.iter().map(fault_as_json).collect::<Vec<_>>(),
@@ -139,14 +139,17 @@ impl AuditReport {
 }
 
 fn say_totals(totals: &JournalTotals, line: &mut impl FnMut(String)) {
-    line(format!("  {}", sum(&totals.counters)));
+    line(format!("  {}", counts_in_words(&totals.counters)));
     let Some(examined) = &totals.examined else {
         return;
     };
     if examined.rows == totals.counters {
         line("  counted one by one: the same".to_string());
     } else {
-        line(format!("  counted one by one: {}", sum(&examined.rows)));
+        line(format!(
+            "  counted one by one: {}",
+            counts_in_words(&examined.rows)
+        ));
     }
     for (key, fault) in &examined.faults {
         line(format!("  {key} is {}", fault_text(*fault)));
@@ -276,7 +279,8 @@ fn step(progress: &Progress) -> String {
     )
 }
 
-fn sum(counts: &JournalCounts) -> String {
+/// The sum that must be right, with what it is of.
+pub fn counts_in_words(counts: &JournalCounts) -> String {
     let JournalCounts {
         registered,
         scheduled,
@@ -298,7 +302,8 @@ fn fault_text(fault: Fault) -> &'static str {
     }
 }
 
-fn counts(counts: &JournalCounts) -> Value {
+/// The numbers by state.
+pub fn counts_as_json(counts: &JournalCounts) -> Value {
     json!({
         "registered": counts.registered,
         "delivered": counts.delivered,

@@ -73,6 +73,31 @@ fn the_documented_commands_are_those_of_the_program() {
 }
 
 #[test]
+fn the_documented_columns_of_an_export_are_those_of_the_program() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = run(dir.path(), &["migrate", "--data-dir", "."], &[]);
+    assert_eq!(made.status, 0, "{}", made.stderr);
+    let export = ["export", "--data-dir", ".", "--day", "2025-06-10"];
+    let exported = run(dir.path(), &export, &[]);
+    assert_eq!(exported.status, 0, "{}", exported.stderr);
+    let columns: Vec<&str> = exported.stdout.trim_end().split(',').collect();
+    let document = read("docs/export.md");
+    let documented = super::section(&document, "The columns");
+    let documented: Vec<&str> = rows(documented)
+        .filter(|row| row[0].starts_with('`'))
+        .map(|row| row[0].trim_matches('`'))
+        .collect();
+    assert_eq!(documented, columns);
+    let arguments = [&export[..], &["--format", "json-lines"]].concat();
+    let totals = run(dir.path(), &arguments, &[]).stdout;
+    let totals: serde_json::Value = serde_json::from_str(&totals).expect("JSON");
+    let documented = super::section(&document, "The totals");
+    for name in totals.as_object().expect("an object").keys() {
+        assert!(documented.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
 fn the_commands_in_examples_are_there_with_their_flags() {
     let commands = commands();
     let mut found = 0;
@@ -80,6 +105,7 @@ fn the_commands_in_examples_are_there_with_their_flags() {
         "docs/access.md",
         "docs/configuration.md",
         "docs/endpoints.md",
+        "docs/export.md",
         "docs/getting-started.md",
         "docs/http-api.md",
         "docs/merchants.md",

@@ -22,6 +22,7 @@ mod endpoints;
 mod endpoints_in_redis;
 mod eviction;
 mod explained;
+mod exporting;
 mod failures;
 mod fair_shares;
 mod finding;

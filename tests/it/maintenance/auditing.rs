@@ -53,7 +53,7 @@ impl Stage {
         self.take("leased").await;
     }
 
-    async fn sql(&self, statement: &'static str) {
+    pub async fn sql(&self, statement: &'static str) {
         let path = self.dir.path().join("journal.db");
         let options = SqliteConnectOptions::new().filename(path);
         let mut connection: SqliteConnection = options.connect().await.expect("opened");

@@ -5,6 +5,7 @@
 
 mod auditing;
 mod comparing;
+mod exporting;
 mod loading;
 mod losing_keys;
 mod pruning;
