@@ -56,6 +56,7 @@ pub mod ladder;
 pub mod lane;
 pub mod lane_health;
 pub mod lane_settings;
+pub mod later;
 pub mod lease;
 pub mod master_key;
 pub mod notification;

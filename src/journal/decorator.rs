@@ -21,7 +21,9 @@ use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
 use crate::domain::job_result::JobResult;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneChanges;
+use crate::domain::later::{LaneAfter, LaterCount};
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -121,6 +123,29 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
 
     async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
         unless_empty!(self, LastAttempts, last_attempts, keys)
+    }
+
+    async fn later_lanes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Lane>, JournalError> {
+        let calling = self.inner().later_lanes(after, limit);
+        self.around(JournalCall::LaterLanes, calling).await
+    }
+
+    async fn count_later(
+        &self,
+        lanes: &[LaneAfter],
+        most: usize,
+    ) -> Result<Vec<LaterCount>, JournalError> {
+        match lanes.is_empty() {
+            true => self.inner().count_later(lanes, most).await,
+            false => {
+                let calling = self.inner().count_later(lanes, most);
+                self.around(JournalCall::CountLater, calling).await
+            }
+        }
     }
 
     async fn list_scanned(
@@ -404,6 +429,15 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError> {
         let calling = self.inner().lane_changes(after, limit);
         self.around(JournalCall::LaneChanges, calling).await
+    }
+
+    async fn fill_in_later(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        let calling = self.inner().fill_in_later(cursor, limit);
+        self.around(JournalCall::FillInLater, calling).await
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {

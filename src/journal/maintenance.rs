@@ -50,6 +50,15 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// their last changes: at most `limit`. A lane that has changed twice comes once.
     async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError>;
 
+    /// Of the next `limit` pending notifications by due time, after `cursor`, enters those that are due later and were
+    /// written by a server that did not know of this ([`super::JournalReads::later_lanes`]). Returns their number, and the
+    /// cursor of the next page; `None` at the end.
+    async fn fill_in_later(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+    ) -> Result<(u64, Option<Cursor>), JournalError>;
+
     /// Adds lines to histories. Lines for keys that the journal does not have are left out.
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError>;
 

@@ -6,6 +6,8 @@ use super::{
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::later::{LaneAfter, LaterCount};
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,6 +48,23 @@ pub trait JournalReads: Send + Sync + 'static {
     /// how their calls went on the network. `None` for a key that the journal does not have, and for a notification
     /// without attempts.
     async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError>;
+
+    /// The destinations that have pending notifications which are due later, more than
+    /// [`LATER_MS`](crate::domain::later::LATER_MS) after they were registered: `limit` at most, after the name `after`, in
+    /// the order of their names. The work does not depend on how many notifications there are.
+    async fn later_lanes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Lane>, JournalError>;
+
+    /// Of these destinations, in their order, how many such notifications are due after an instant, those included that are
+    /// set aside. For each, counting stops at `most`.
+    async fn count_later(
+        &self,
+        lanes: &[LaneAfter],
+        most: usize,
+    ) -> Result<Vec<LaterCount>, JournalError>;
 
     /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
     /// there are more; it has a cursor then. At most `most_scanned` notifications are read for a page.

@@ -2,10 +2,11 @@
 
 use super::UrlFilter;
 use crate::domain::lane::Lane;
+use crate::domain::later::LATER_MS;
 use crate::domain::notification::Notification;
 use crate::domain::order::OrderPlace;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::Cause;
+use crate::domain::state::{Cause, State};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -60,6 +61,14 @@ pub(super) fn stored_cause(snapshot: &Snapshot) -> Option<Cause> {
 /// attempt that was in flight makes it delivered. So it is false from a cancellation by hand on.
 pub(super) fn superseded(snapshot: &Snapshot) -> Option<bool> {
     (snapshot.cause == Some(Cause::Superseded)).then_some(snapshot.takes_late_delivery())
+}
+
+/// The column `later_lane` of PostgreSQL.
+pub(super) fn later_lane(snapshot: &Snapshot) -> Option<&str> {
+    let later_from_ms = snapshot.registered_ms.saturating_add(LATER_MS);
+    let is_later =
+        snapshot.state == State::Scheduled && snapshot.progress.next_due_ms() > later_from_ms;
+    is_later.then(|| snapshot.lane.as_str())
 }
 
 /// A number for an order key of a lane: the same on every server. Different keys may have the same number by chance,

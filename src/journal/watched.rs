@@ -65,6 +65,9 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::LastAttempts
+        | JournalCall::LaterLanes
+        | JournalCall::CountLater
+        | JournalCall::FillInLater
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint

@@ -16,6 +16,7 @@ mod job_results;
 mod jobs;
 mod keeping;
 mod lanes;
+mod later;
 mod listing;
 mod maintenance;
 mod migrating;
@@ -25,6 +26,7 @@ mod order_of_endpoints;
 mod ordering;
 mod payloads;
 mod pending;
+mod postgres_later;
 mod postgres_outages;
 mod postgres_reading;
 mod postgres_sharing;
@@ -67,6 +69,10 @@ trait Store: Send + Sync {
 
     /// Makes a change that no journal would make; no journal is open.
     async fn damage(&self, statement: &'static str);
+
+    /// Leaves the rows as a server wrote them that did not know of the index of what is due later. `false` if the index
+    /// follows from the other columns. No journal is open.
+    async fn forget_later(&self) -> bool;
 }
 
 /// A file in a directory of its own.
@@ -111,6 +117,10 @@ impl Store for SqliteStore {
         let damaging = sqlx::query(statement).execute(&mut connection);
         damaging.await.expect("written");
     }
+
+    async fn forget_later(&self) -> bool {
+        false
+    }
 }
 
 /// A database of its own on the server that all tests share.
@@ -149,6 +159,11 @@ impl Store for PostgresStore {
         let mut connection = connect(&self.url).await;
         let damaging = sqlx::query(statement).execute(&mut connection);
         damaging.await.expect("written");
+    }
+
+    async fn forget_later(&self) -> bool {
+        self.damage("UPDATE statuses SET later_lane = NULL").await;
+        true
     }
 }
 
@@ -262,6 +277,10 @@ macro_rules! contract {
             lanes::changes_of_lanes_come_in_pages,
             lanes::numbers_of_changes_never_go_back,
             lanes::changes_of_lanes_at_once_get_a_number_each,
+            later::destinations_with_something_later_are_found_in_pages,
+            later::what_is_due_after_an_instant_is_counted_up_to_a_limit,
+            later::what_is_due_later_follows_every_change,
+            later::what_lacks_its_place_is_entered,
             forgotten_orders::the_latest_that_was_forgotten_ends_lower_ones_when_it_is_registered_again,
             forgotten_orders::a_lower_one_that_was_forgotten_is_kept_and_not_sent,
             forgotten_orders::what_was_forgotten_is_kept_whatever_its_number,

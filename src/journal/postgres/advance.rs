@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// conditions again with the new values.
 const ADVANCE: &str = "
     WITH given AS MATERIALIZED (
-        SELECT g.*, n.row_id, s.tuple
+        SELECT g.*, n.row_id, n.lane, s.tuple
         FROM unnest(
             $1::TEXT[], $2::TEXT[], $3::INTEGER[], $4::INTEGER[], $5::INTEGER[], $6::TEXT[],
             $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
@@ -37,7 +37,7 @@ const ADVANCE: &str = "
             place, trace, first_due_before, deadline_after
         )
         CROSS JOIN LATERAL (
-            SELECT row_id FROM notifications AS n
+            SELECT row_id, lane FROM notifications AS n
             WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
         ) AS n
         CROSS JOIN LATERAL (
@@ -55,7 +55,11 @@ const ADVANCE: &str = "
             retry_at_ms = g.retry_at_ms,
             clamped = g.clamped,
             deadline_ms = COALESCE(g.deadline_after, s.deadline_ms),
-            ended_ms = CASE WHEN g.state <> 'scheduled' THEN g.at_ms END
+            ended_ms = CASE WHEN g.state <> 'scheduled' THEN g.at_ms END,
+            later_lane = CASE
+                WHEN g.state = 'scheduled'
+                    AND LEAST(g.due_ms, g.retry_at_ms) > (g.row_id >> 21) + 10000 THEN g.lane
+            END
         FROM given AS g
         WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = g.series
             AND s.step = g.step_before AND s.attempts = g.attempts_before

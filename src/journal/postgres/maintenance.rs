@@ -10,6 +10,7 @@ use super::day;
 use super::error::PostgresFailure;
 use super::examination;
 use super::lanes;
+use super::later;
 use super::meta;
 use super::pending;
 use super::pruning;
@@ -92,6 +93,15 @@ impl JournalMaintenance for PostgresJournal {
     async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError> {
         let call = lanes::FindLaneChanges { after, limit };
         self.connections.read(&call).await
+    }
+
+    async fn fill_in_later(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        let call = later::FillInLater { cursor, limit };
+        self.connections.write(&call).await
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {

@@ -28,6 +28,7 @@ mod job_pages;
 mod job_results;
 mod jobs;
 mod lanes;
+mod later;
 mod list;
 mod load;
 mod maintenance;

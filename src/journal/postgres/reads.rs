@@ -3,6 +3,7 @@
 use super::PostgresJournal;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::later;
 use super::list;
 use super::load::load;
 use super::pending;
@@ -10,6 +11,8 @@ use super::session::AS_OF_NOW;
 use super::statements::integer;
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::later::{LaneAfter, LaterCount};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::rows::{Fields, StoredNotification};
@@ -56,6 +59,27 @@ impl JournalReads for PostgresJournal {
 
     async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
         self.connections.read(&FindLastAttempts(keys)).await
+    }
+
+    async fn later_lanes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Lane>, JournalError> {
+        let call = later::FindLaterLanes { after, limit };
+        self.connections.read(&call).await
+    }
+
+    async fn count_later(
+        &self,
+        lanes: &[LaneAfter],
+        most: usize,
+    ) -> Result<Vec<LaterCount>, JournalError> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = later::CountLater { lanes, most };
+        self.connections.read(&call).await
     }
 
     async fn list_scanned(

@@ -65,10 +65,10 @@ const REGISTER: &str = "
     ), status AS (
         INSERT INTO statuses (
             notification, state, series, step, attempts, first_due_ms, deadline_ms, due_ms, clamped,
-            order_group, order_number
+            order_group, order_number, later_lane
         )
         SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE,
-            order_group, order_number
+            order_group, order_number, CASE WHEN first_due_ms > registered_ms + 10000 THEN lane END
         FROM fresh
     ), payload AS (
         INSERT INTO payloads (notification, headers, body)

@@ -6,7 +6,7 @@ use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::{AttemptIdentity, AttemptRow};
 use crate::journal::rows::StoredNotification;
-use crate::journal::sql_values::{stored_cause, superseded};
+use crate::journal::sql_values::{later_lane, stored_cause, superseded};
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -125,14 +125,15 @@ pub(super) async fn update_statuses(
             ended_ms = g.ended_ms,
             fence = g.fence,
             superseded = g.superseded,
-            series_priority = g.series_priority
+            series_priority = g.series_priority,
+            later_lane = g.later_lane
          FROM unnest(
             $1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::INTEGER[], $5::INTEGER[], $6::INTEGER[],
             $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[],
-            $13::BIGINT[], $14::BOOLEAN[], $15::TEXT[]
+            $13::BIGINT[], $14::BOOLEAN[], $15::TEXT[], $16::TEXT[]
          ) AS g (
             row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms, fence, superseded, series_priority
+            retry_at_ms, clamped, ended_ms, fence, superseded, series_priority, later_lane
          )
          WHERE s.notification = g.row_id AND s.notification = ANY($1)",
     )
@@ -151,6 +152,7 @@ pub(super) async fn update_statuses(
     .bind(each!(rows, row => i64::try_from(row.snapshot.fence).unwrap_or(i64::MAX)))
     .bind(each!(rows, row => superseded(&row.snapshot)))
     .bind(each!(rows, row => row.series_priority.map(Priority::as_str)))
+    .bind(each!(rows, row => later_lane(&row.snapshot)))
     .execute(connection)
     .await?;
     Ok(())

@@ -66,6 +66,15 @@ impl JournalMaintenance for SqliteJournal {
         Ok(lanes::changes(&self.readers, after, limit).await?)
     }
 
+    /// Nothing: the index follows from the rows, whoever writes them.
+    async fn fill_in_later(
+        &self,
+        _cursor: Cursor,
+        _limit: usize,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        Ok((0, None))
+    }
+
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         writes::note(transaction.connection(), &self.instance, notes).await?;

@@ -2,11 +2,14 @@
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
+use super::later;
 use super::list;
 use super::load;
 use super::pending;
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::later::{LaneAfter, LaterCount};
 use crate::domain::snapshot::Snapshot;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
@@ -52,6 +55,22 @@ impl JournalReads for SqliteJournal {
     async fn last_attempts(&self, keys: &[Key]) -> Result<Vec<Option<Attempt>>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(load::last_attempts(&mut reading, keys).await?)
+    }
+
+    async fn later_lanes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Lane>, JournalError> {
+        Ok(later::lanes(&self.readers, after, limit).await?)
+    }
+
+    async fn count_later(
+        &self,
+        lanes: &[LaneAfter],
+        most: usize,
+    ) -> Result<Vec<LaterCount>, JournalError> {
+        Ok(later::count(&self.readers, lanes, most).await?)
     }
 
     async fn list_scanned(

@@ -107,6 +107,9 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Payload
         | JournalCall::List
         | JournalCall::LastAttempts
+        | JournalCall::LaterLanes
+        | JournalCall::CountLater
+        | JournalCall::FillInLater
         | JournalCall::JobChanges
         | JournalCall::JobUnchanged
         | JournalCall::JobReasons

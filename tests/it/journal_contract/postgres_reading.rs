@@ -25,7 +25,7 @@ use ringback::journal::{
 use std::sync::Arc;
 
 /// Closes a journal and says how many rows of the tables were read since the last time.
-async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 {
+pub async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 {
     journal.close().await;
     let mut beside = connect(&store.url).await;
     // Sessions report what they read when they end.
