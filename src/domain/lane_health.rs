@@ -25,6 +25,9 @@ pub const SLOW_MS: i64 = 2_000;
 pub const QUICK_MS: i64 = 500;
 /// For how long the state of a lane without entries is kept without a call to it, in milliseconds.
 pub const KEPT_MS: i64 = 3_600_000;
+/// The same for a lane whose last call was not acknowledged. What failed may wait in the journal alone for its next step,
+/// and alerts and lists must not forget meanwhile that the destination fails. Longer than any step of the named ladders.
+pub const KEPT_UNACKNOWLEDGED_MS: i64 = 86_400_000;
 /// The same for the lane of an endpoint whose last call was not answered. What failed may wait in the journal alone for
 /// its next step, and the end of the outage must be noticed then ([`crate::domain::outage`]).
 pub const KEPT_FAILING_MS: i64 = 7 * 86_400_000;
@@ -226,11 +229,20 @@ impl LaneHealth {
         }
     }
 
+    /// Whether its last call is known and was not acknowledged.
+    #[must_use]
+    pub fn is_unacknowledged(&self) -> bool {
+        let last = self.last_outcome.as_ref();
+        last.is_some_and(|last| last.call.outcome != Outcome::Acknowledged)
+    }
+
     /// For how long it is kept from its last use on, once the lane has no entries, in milliseconds.
     #[must_use]
     pub fn kept_ms(&self, is_of_endpoint: bool) -> i64 {
         if is_of_endpoint && self.failures > 0 {
             KEPT_FAILING_MS
+        } else if self.is_unacknowledged() {
+            KEPT_UNACKNOWLEDGED_MS
         } else {
             KEPT_MS
         }

@@ -15,7 +15,8 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::JournalReads;
+use crate::journal::{JournalReads, Pending};
+use crate::schedule::window::Window;
 use crate::schedule::{Holding, Schedule};
 
 /// By how much the due times in both may differ, in milliseconds: an attempt by hand is due "now" in
@@ -55,6 +56,17 @@ pub struct JournalEntry {
 }
 
 impl JournalEntry {
+    /// Takes it from what a schedule is loaded with.
+    #[must_use]
+    pub fn of_pending(pending: &Pending) -> Self {
+        Self {
+            lane: pending.notification.lane.clone(),
+            state: State::Scheduled,
+            progress: pending.progress,
+            set_aside: false,
+        }
+    }
+
     /// Takes it from a snapshot of the journal.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
@@ -138,7 +150,7 @@ pub async fn find_until(
 pub async fn must_be_held_until(schedule: &dyn Schedule) -> Result<i64, MaintenanceError> {
     let now_ms = schedule.clock().now_ms();
     let loaded_until_ms = schedule.loaded_until().await?;
-    Ok(loaded_until_ms.map_or(now_ms, |loaded_until_ms| loaded_until_ms.max(now_ms)))
+    Ok(Window::held_until_ms(loaded_until_ms, now_ms))
 }
 
 /// Reads these in the journal, then finds where the schedule disagrees.

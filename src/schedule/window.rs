@@ -69,6 +69,13 @@ impl Window {
         horizon_ms.map_or(i64::MAX, |horizon_ms| now_ms.saturating_add(horizon_ms / 2))
     }
 
+    /// By which due time everything that is pending must be in the schedule, if everything was loaded by `loaded_until_ms`
+    /// (`None`: that is not known): what is due by now always must. All in milliseconds since 1970.
+    #[must_use]
+    pub fn held_until_ms(loaded_until_ms: Option<i64>, now_ms: i64) -> i64 {
+        loaded_until_ms.map_or(now_ms, |loaded_until_ms| loaded_until_ms.max(now_ms))
+    }
+
     /// Whether the clock was set back since everything was loaded up to this due time: then writers may have left out
     /// what is due before it. Both in milliseconds since 1970.
     #[must_use]

@@ -99,6 +99,21 @@ impl MemorySchedule {
         })
     }
 
+    /// See [`ScheduleMaintenance::loaded_until`].
+    fn loaded_until_ms(&self) -> Result<Option<i64>, ScheduleError> {
+        match self.limits.window == Window::WHOLE {
+            true => Ok(Some(i64::MAX)),
+            false => Ok(self.state()?.loaded_until_ms),
+        }
+    }
+
+    /// By which due time everything that is pending is here, and the time now.
+    fn held_until_ms(&self) -> Result<(i64, i64), ScheduleError> {
+        let now_ms = self.clock.now_ms();
+        let loaded_until_ms = self.loaded_until_ms()?;
+        Ok((Window::held_until_ms(loaded_until_ms, now_ms), now_ms))
+    }
+
     /// Applies a change, and wakes the dispatcher if there is something to claim earlier now.
     fn change<T>(
         &self,
@@ -215,7 +230,8 @@ impl ScheduleReads for MemorySchedule {
     }
 
     async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
-        Ok(self.state()?.lane(lane, self.clock.now_ms()))
+        let (held_until_ms, now_ms) = self.held_until_ms()?;
+        Ok(self.state()?.lane(lane, held_until_ms, now_ms))
     }
 
     async fn lanes(
@@ -224,8 +240,8 @@ impl ScheduleReads for MemorySchedule {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<LanePage, ScheduleError> {
-        let state = self.state()?;
-        Ok(state.lane_page(selection, cursor, limit, self.clock.now_ms()))
+        let times = self.held_until_ms()?;
+        Ok(self.state()?.lane_page(selection, cursor, limit, times))
     }
 
     fn memory(&self) -> Option<MemoryUse> {
@@ -250,10 +266,7 @@ impl ScheduleMaintenance for MemorySchedule {
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
-        match self.limits.window == Window::WHOLE {
-            true => Ok(Some(i64::MAX)),
-            false => Ok(self.state()?.loaded_until_ms),
-        }
+        self.loaded_until_ms()
     }
 
     async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {

@@ -6,6 +6,7 @@
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneHealth;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Maximum number of lanes whose state is kept while they have no entries.
@@ -17,6 +18,8 @@ pub(super) struct RestingLanes {
     states: HashMap<Arc<Lane>, LaneHealth>,
     /// When each state is forgotten.
     by_end: BTreeSet<(i64, Arc<Lane>)>,
+    /// Those whose last call was not acknowledged, by name.
+    failing: BTreeSet<Arc<Lane>>,
 }
 
 impl RestingLanes {
@@ -24,6 +27,9 @@ impl RestingLanes {
     pub(super) fn rest(&mut self, lane: Arc<Lane>, health: LaneHealth, now_ms: i64) {
         if health.used_ms > 0 {
             self.by_end.insert((end_ms(&lane, &health), lane.clone()));
+            if health.is_unacknowledged() {
+                self.failing.insert(lane.clone());
+            }
             self.states.insert(lane, health);
         }
         while let Some((end_ms, _)) = self.by_end.first()
@@ -31,7 +37,18 @@ impl RestingLanes {
             && let Some((_, lane)) = self.by_end.pop_first()
         {
             self.states.remove(&lane);
+            self.failing.remove(&lane);
         }
+    }
+
+    /// Lanes whose last call was not acknowledged, in the order of their names.
+    pub(super) fn failing(
+        &self,
+        range: (Bound<&Lane>, Bound<&Lane>),
+        now_ms: i64,
+    ) -> impl Iterator<Item = &Lane> {
+        let names = self.failing.range::<Lane, _>(range).map(AsRef::as_ref);
+        names.filter(move |lane| self.get(lane, now_ms).is_some())
     }
 
     /// The state of a lane that has no entry.
@@ -44,6 +61,7 @@ impl RestingLanes {
     pub(super) fn wake(&mut self, lane: &Lane, now_ms: i64) -> Option<LaneHealth> {
         let (name, health) = self.states.remove_entry(lane)?;
         let end_ms = end_ms(lane, &health);
+        self.failing.remove(lane);
         self.by_end.remove(&(end_ms, name));
         (end_ms > now_ms).then_some(health)
     }
@@ -57,7 +75,10 @@ fn end_ms(lane: &Lane, health: &LaneHealth) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::lane_health::{KEPT_FAILING_MS, KEPT_MS, LaneReport};
+    use crate::domain::attempt::Outcome;
+    use crate::domain::lane_health::{
+        CallOutcome, KEPT_FAILING_MS, KEPT_MS, KEPT_UNACKNOWLEDGED_MS, LaneReport,
+    };
 
     fn lane(name: &str) -> Lane {
         Lane::from_name(name)
@@ -94,6 +115,38 @@ mod tests {
             resting.rest(Arc::new(lane("b")), used(kept_ms), kept_ms + 1);
             assert_eq!(resting.states.len(), 1, "{name}");
         }
+    }
+
+    #[test]
+    fn a_lane_whose_last_call_was_not_acknowledged_is_remembered_for_longer_and_found() {
+        let mut failing = used(1);
+        failing.note_outcome(
+            CallOutcome {
+                outcome: Outcome::HttpStatus,
+                status: Some(500),
+            },
+            1,
+        );
+        let mut resting = RestingLanes::default();
+        let found = |resting: &RestingLanes, now_ms| {
+            let names = resting.failing((Bound::Unbounded, Bound::Unbounded), now_ms);
+            names
+                .map(|lane| lane.as_str().to_string())
+                .collect::<Vec<_>>()
+        };
+        resting.rest(Arc::new(lane("a")), failing, 1);
+        resting.rest(Arc::new(lane("b")), used(1), 1);
+        assert_eq!(found(&resting, KEPT_UNACKNOWLEDGED_MS), ["a"]);
+        assert!(found(&resting, KEPT_UNACKNOWLEDGED_MS + 1).is_empty());
+        assert_eq!(resting.wake(&lane("a"), 2), Some(failing));
+        assert!(found(&resting, 2).is_empty());
+        resting.rest(Arc::new(lane("a")), failing, 1);
+        resting.rest(
+            Arc::new(lane("c")),
+            used(KEPT_UNACKNOWLEDGED_MS),
+            KEPT_UNACKNOWLEDGED_MS + 1,
+        );
+        assert!(resting.failing.is_empty(), "it was forgotten");
     }
 
     #[test]

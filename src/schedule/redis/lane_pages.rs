@@ -1,7 +1,7 @@
 //! Reading lanes, without a change.
 //!
 //! A page is a part of a scan of one partition. First come the lanes that have settings, from `settings`; then those
-//! that have none, from `lanes`. A scan may give more lanes than a page has. Then the cursor also has the name of the
+//! that have none, from `lanes`. Lanes that are in neither are found in `health` if their last call was not acknowledged. A scan may give more lanes than a page has. Then the cursor also has the name of the
 //! last lane of the page, and the same part is scanned again.
 
 use super::claimed_lane::lane_pauses;
@@ -13,9 +13,12 @@ use crate::domain::lane::Lane;
 use crate::domain::lane_health::{CallOutcome, LaneHealth, LastOutcome};
 use crate::schedule::ScheduleError;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
+use crate::schedule::window::Window;
 
 /// Maximum number of lanes on a page: a script must not block Redis for much longer than a millisecond.
 const MOST_LANES: usize = 100;
+/// How many lanes are scanned for each that fails and is wanted.
+const FAILING_SCAN: usize = 5;
 /// Length of the state of a lane, as lanes.lua writes it: five counts, four instants, the number of the last
 /// outcome and its instant.
 const HEALTH_BYTES: usize = 64;
@@ -37,20 +40,30 @@ struct LaneCursor {
 enum LaneSource {
     Settings,
     Lanes,
+    Failing,
 }
 
 impl LaneSource {
+    /// What is scanned first of each partition.
+    fn first(selection: LaneSelection) -> Self {
+        match selection {
+            LaneSelection::All | LaneSelection::Configured => Self::Settings,
+            LaneSelection::Failing => Self::Failing,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
             Self::Lanes => "lanes",
+            Self::Failing => "failing",
         }
     }
 }
 
 impl LaneCursor {
-    fn first() -> Self {
-        Self::at(0, LaneSource::Settings)
+    fn first(selection: LaneSelection) -> Self {
+        Self::at(0, LaneSource::first(selection))
     }
 
     fn at(partition: usize, source: LaneSource) -> Self {
@@ -69,6 +82,7 @@ impl LaneCursor {
         let source = match parts.next()? {
             "settings" => LaneSource::Settings,
             "lanes" => LaneSource::Lanes,
+            "failing" => LaneSource::Failing,
             _ => return None,
         };
         let scan: u64 = parts.next()?.parse().ok()?;
@@ -100,7 +114,7 @@ pub async fn page(
 ) -> Result<LanePage, ScheduleError> {
     let place = match cursor {
         Some(text) => LaneCursor::parse(text).ok_or(ScheduleError::BadCursor)?,
-        None => LaneCursor::first(),
+        None => LaneCursor::first(selection),
     };
     let partition = schedule.partitions.get(place.partition);
     let partition = partition.ok_or(ScheduleError::BadCursor)?;
@@ -147,9 +161,10 @@ fn following(
         (LaneSource::Settings, LaneSelection::All) => {
             Some(LaneCursor::at(place.partition, LaneSource::Lanes))
         }
-        (LaneSource::Settings, LaneSelection::Configured) | (LaneSource::Lanes, _) => {
+        (LaneSource::Settings, LaneSelection::Configured | LaneSelection::Failing)
+        | (LaneSource::Lanes | LaneSource::Failing, _) => {
             let next = place.partition + 1;
-            (next < partitions).then(|| LaneCursor::at(next, LaneSource::Settings))
+            (next < partitions).then(|| LaneCursor::at(next, LaneSource::first(selection)))
         }
     }
 }
@@ -173,8 +188,14 @@ async fn ask(
 ) -> Result<ScriptReply, ScheduleError> {
     let context = &partition.context;
     let mut command = context.call(&partition.lane_page);
-    command.arg(source).arg(cursor).arg(limit).arg(limit);
-    command.arg(after);
+    // Few of the lanes that were called fail.
+    let scanned = match source == LaneSource::Failing.name() {
+        true => FAILING_SCAN * limit,
+        false => limit,
+    };
+    command.arg(source).arg(cursor).arg(scanned).arg(limit);
+    let is_whole = context.limits.window == Window::WHOLE;
+    command.arg(after).arg(i32::from(is_whole));
     context
         .read(&partition.reads, &partition.lane_page, &command)
         .await
@@ -182,11 +203,19 @@ async fn ask(
 
 fn read(partition: &Partition, reply: &mut ScriptReply) -> Result<Vec<LaneStatus>, ScheduleError> {
     let limits = &partition.context.limits;
+    let held_until = reply.text()?;
+    let held_until_ms = match held_until.as_str() {
+        "" => i64::MAX,
+        text => text.parse().map_err(|_| {
+            ScheduleError::Corrupt(format!("`{text}` of lane_page.lua is not an instant"))
+        })?,
+    };
     let mut lanes = Vec::new();
     while !reply.is_empty() {
         let name = reply.bytes()?;
         let number = |number: i64| number.unsigned_abs();
         let (waiting, due) = (number(reply.number()?), number(reply.number()?));
+        let later = number(reply.number()?);
         let in_flight = number(reply.number()?);
         let first_ms = Some(reply.number()?).filter(|_| due > 0);
         let health = lane_health(&reply.bytes()?, limits.lane_start);
@@ -202,6 +231,8 @@ fn read(partition: &Partition, reply: &mut ScriptReply) -> Result<Vec<LaneStatus
             waiting,
             due,
             in_flight,
+            held_until_ms,
+            later,
             oldest_due_ms: first_ms,
             ..LaneStatus::of(lane, &health, limits.lane_cap, settings)
         });
@@ -274,7 +305,13 @@ mod tests {
             let text = cursor.to_text();
             assert_eq!(LaneCursor::parse(&text).as_ref(), Some(cursor), "{text}");
         }
-        check(&LaneCursor::first());
+        for selection in [
+            LaneSelection::All,
+            LaneSelection::Configured,
+            LaneSelection::Failing,
+        ] {
+            check(&LaneCursor::first(selection));
+        }
         check(&LaneCursor {
             partition: 17,
             source: LaneSource::Lanes,

@@ -2,12 +2,17 @@
 
 use super::fixture::*;
 use super::lane_settings::{held, limited};
-use ringback::domain::lane_health::LaneReport;
+use ringback::domain::attempt::Outcome;
+use ringback::domain::lane_health::{CallOutcome, LaneReport};
 use ringback::domain::lane_settings::{LaneSetting, LaneState};
+use ringback::domain::later::LaterCount;
+use ringback::domain::priority::Priority;
 use ringback::domain::state::State;
 use ringback::schedule::lane_status::{LaneSelection, LaneStatus};
+use ringback::schedule::window::Window;
 use ringback::schedule::{LaneCounts, Limits};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl Fixture {
     async fn status(&self, lane: &str) -> LaneStatus {
@@ -145,4 +150,116 @@ pub async fn pages_show_every_lane(open: impl AsyncFn(Limits) -> Fixture) {
         let shown = fixture.lane_names(LaneSelection::Configured, limit).await;
         assert_eq!(shown, configured, "{limit}");
     }
+}
+
+pub async fn a_lane_tells_apart_what_is_due_after_all_that_was_loaded(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    const MINUTE_MS: i64 = 60_000;
+    let whole = open(LIMITS).await;
+    whole.put("shop", "1", 50 * MINUTE_MS).await;
+    let status = whole.status("shop").await;
+    assert_eq!((status.held_until_ms, status.later), (i64::MAX, 0));
+    assert_eq!((status.pending(), status.is_pending_at_least()), (1, false));
+
+    let window = Window::of(Duration::from_secs(3_600));
+    let fixture = open(Limits { window, ..LIMITS }).await;
+    for (number, priority) in Priority::ALL.iter().enumerate() {
+        for due_ms in [0, 20 * MINUTE_MS, 40 * MINUTE_MS] {
+            let id = format!("{number}-{due_ms}");
+            fixture
+                .register(of_priority(entry("shop", &id, due_ms), *priority))
+                .await;
+        }
+    }
+    let check = async |held_until_ms, later| {
+        let status = fixture.status("shop").await;
+        assert_eq!(status.held_until_ms, START_MS + held_until_ms);
+        assert_eq!((status.waiting, status.later), (9, later));
+        // Nobody has asked the journal.
+        assert_eq!((status.pending(), status.is_pending_at_least()), (9, true));
+        let page = fixture.schedule.lanes(LaneSelection::All, None, 9).await;
+        assert_eq!(page.expect("a page").lanes, [status]);
+    };
+    // As long as it is not known what was loaded: what is due.
+    check(0, 6).await;
+    for (until_ms, later) in [
+        (20 * MINUTE_MS - 1, 6),
+        (20 * MINUTE_MS, 3),
+        (40 * MINUTE_MS, 0),
+    ] {
+        let loaded = fixture.schedule.set_loaded_until(START_MS + until_ms).await;
+        loaded.expect("noted");
+        check(until_ms, later).await;
+    }
+    let loaded = fixture
+        .schedule
+        .set_loaded_until(START_MS + 20 * MINUTE_MS)
+        .await;
+    loaded.expect("noted");
+    let mut status = fixture.status("shop").await;
+    status.later_in_journal = Some(LaterCount {
+        many: 5,
+        is_at_least: false,
+    });
+    assert_eq!(
+        (status.pending(), status.is_pending_at_least()),
+        (11, false)
+    );
+    assert_eq!(
+        fixture.status("empty").await.held_until_ms,
+        START_MS + 20 * MINUTE_MS
+    );
+    fixture
+        .schedule
+        .set_loaded_until(i64::MAX)
+        .await
+        .expect("noted");
+    assert_eq!(fixture.status("shop").await.held_until_ms, i64::MAX);
+}
+
+pub async fn a_lane_that_fails_is_found_while_it_has_nothing_here(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    let call = async |lane: &str, id: &str, outcome, status| {
+        fixture.put(lane, id, 0).await;
+        let call = CallOutcome { outcome, status };
+        let lease = fixture.claim_one().await.with_outcome(Some(call));
+        fixture.done(&lease, end(&lease, State::Dead, 7)).await;
+    };
+    let check = async |expected: &[&str]| {
+        let expected = names(expected.iter().map(ToString::to_string));
+        for limit in [1, 2, 100] {
+            let found = fixture.lane_names(LaneSelection::Failing, limit).await;
+            assert_eq!(found, expected, "{limit}");
+        }
+    };
+    fixture.turn_to(7);
+    check(&[]).await;
+    call("well", "1", Outcome::Acknowledged, Some(200)).await;
+    for (lane, outcome) in [
+        ("a", Outcome::WrongAnswer),
+        ("b", Outcome::HttpStatus),
+        ("c", Outcome::Timeout),
+        ("d", Outcome::Connect),
+    ] {
+        call(lane, lane, outcome, None).await;
+    }
+    check(&["a", "b", "c", "d"]).await;
+    let page = fixture
+        .schedule
+        .lanes(LaneSelection::Failing, None, 100)
+        .await;
+    let lanes = page.expect("a page").lanes;
+    assert!(lanes.iter().all(LaneStatus::is_failing));
+    // These are found in another way.
+    fixture.put("b", "waiting", 5_000).await;
+    fixture.configure("c", held()).await;
+    check(&["a", "d"]).await;
+    call("a", "again", Outcome::Acknowledged, Some(200)).await;
+    check(&["d"]).await;
+    // As long as the longest step of a ladder may take, and no longer than a day.
+    fixture.turn_to(20 * 3_600_000);
+    check(&["d"]).await;
 }

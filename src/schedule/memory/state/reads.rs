@@ -86,8 +86,13 @@ impl MemoryState {
         self.lanes.counts()
     }
 
-    pub(in crate::schedule::memory) fn lane(&self, lane: &Lane, now_ms: i64) -> LaneStatus {
-        self.lanes.status(lane, now_ms)
+    pub(in crate::schedule::memory) fn lane(
+        &self,
+        lane: &Lane,
+        held_until_ms: i64,
+        now_ms: i64,
+    ) -> LaneStatus {
+        self.lanes.status(lane, held_until_ms, now_ms)
     }
 
     pub(in crate::schedule::memory) fn lane_page(
@@ -95,9 +100,9 @@ impl MemoryState {
         selection: LaneSelection,
         cursor: Option<&str>,
         limit: usize,
-        now_ms: i64,
+        times: (i64, i64),
     ) -> LanePage {
-        self.lanes.page(selection, cursor, limit, now_ms)
+        self.lanes.page(selection, cursor, limit, times)
     }
 
     pub(in crate::schedule::memory) fn lane_in_flight(&self, lane: &Lane) -> usize {

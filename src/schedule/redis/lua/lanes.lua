@@ -21,8 +21,10 @@ local NEVER_US = CLASS_US - 1
 
 -- Must equal the constants of domain/lane_health.rs.
 local PROBE_AFTER, FIRST_PROBE, LONGEST_PROBE = 3, 1000, 30000
-local SLOW, KEPT, KEPT_FAILING = 2000, 3600000, 604800000
+local SLOW, KEPT, KEPT_UNACKNOWLEDGED, KEPT_FAILING = 2000, 3600000, 86400000, 604800000
 local QUICK = 500
+-- The numbers of outcomes from this on are those of calls that were not acknowledged: see CallOutcome::to_number.
+local UNACKNOWLEDGED = 2000
 -- Must equal BURST_US of domain/lane_settings.rs.
 local BURST_US = 100000
 
@@ -238,7 +240,7 @@ local function forget_unused()
   if some.err then return end
   for i = 1, #some, 2 do
     local lane, health = some[i], health_from(some[i + 1])
-    local kept = KEPT
+    local kept = health[OUTCOME] >= UNACKNOWLEDGED and KEPT_UNACKNOWLEDGED or KEPT
     if health[FAILURES] > 0 and string.sub(lane, 1, 9) == 'endpoint:' then kept = KEPT_FAILING end
     if health[USED] < NOW - kept and call('EXISTS', LANE .. lane, LEASED .. lane) == 0 then call('HDEL', HEALTH, lane) end
   end
