@@ -86,6 +86,7 @@ async fn open_schedule(
     let asked = journal.map(AsRef::as_ref);
     let config = &config.stores();
     if let Some(schedule) = open_redis(config, asked, clock.clone(), time, signing)? {
+        schedule.announce_horizon();
         if journal.is_none() {
             tracing::info!(
                 "there is no journal: only Redis keeps the notifications, and a crash of Redis loses those that it \

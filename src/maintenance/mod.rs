@@ -2,7 +2,8 @@
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, [`window`] loads what is due soon, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`activity`] writes the
+//! background, [`window`] loads what is due soon, and [`prune`] forgets what is old. [`later_lanes`] completes an
+//! index after an upgrade. `lane_settings` brings changed settings of lanes. [`activity`] writes the
 //! counters for plots over time. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending and due soon into a schedule.
@@ -26,6 +27,7 @@ pub mod difference;
 pub mod duty;
 pub mod error;
 mod lane_settings;
+pub mod later_lanes;
 pub mod probe;
 pub mod prune;
 pub mod reconcile;
@@ -36,10 +38,10 @@ pub mod sweep;
 pub mod window;
 
 use crate::journal::Journal;
-use crate::schedule::window::Window;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
 use duty::run;
+use later_lanes::LaterLanes;
 use prune::{Pruner, Retention};
 use reconcile::Reconciler;
 use recovery::Recovery;
@@ -49,7 +51,6 @@ use std::sync::Arc;
 use sweep::Sweep;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use window::WindowLoader;
 
 /// For how long after it was accepted a registration may be on its way from the journal to the schedule, in
 /// milliseconds: longer than the timeouts of its calls to both stores. Younger notifications are not compared.
@@ -64,8 +65,6 @@ pub struct Maintenance {
     schedule: Arc<dyn Schedule>,
     retention: Retention,
     recovery: Recovery,
-    /// Whether a part of what is pending may be in the journal alone.
-    loads_window: bool,
 }
 
 impl Maintenance {
@@ -83,12 +82,7 @@ impl Maintenance {
         if let Some(journal) = &journal {
             bring_first(journal.as_ref(), schedule.as_ref()).await?;
         }
-        // A server without a horizon loads the rest of what servers with one have left out. If that cannot be asked now, the
-        // duty asks.
-        let loads_window = schedule.limits().window != Window::WHOLE
-            || (journal.is_some() && !matches!(schedule.loaded_until().await, Ok(Some(i64::MAX))));
         Ok(Self {
-            loads_window,
             journal,
             schedule,
             retention,
@@ -104,7 +98,6 @@ impl Maintenance {
             schedule,
             retention,
             recovery,
-            loads_window,
         } = self;
         let whole = recovery.whole();
         let mut duties: Vec<DutyTask> = Vec::new();
@@ -119,15 +112,16 @@ impl Maintenance {
             let duty = Reconciler::new(journal.clone(), schedule.clone());
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
-            if loads_window {
-                let duty = WindowLoader::new(journal.clone(), schedule.clone());
-                let work = run(duty, journal.clone(), clock.clone(), whole.clone());
-                duties.push(("window loader", until(stop.clone(), work)));
-            }
+            let stores = (journal.clone(), schedule.clone());
+            let work = window::load(stores, clock.clone(), whole.clone());
+            duties.push(("window loader", until(stop.clone(), work)));
             let duty = Sweep::new(journal.clone(), schedule);
             let work = run(duty, journal.clone(), clock.clone(), whole);
             duties.push(("sweep", until(stop.clone(), work)));
             let (_, always) = watch::channel(true);
+            let duty = LaterLanes::new(journal.clone());
+            let work = run(duty, journal.clone(), clock.clone(), always.clone());
+            duties.push(("index of what is due later", until(stop.clone(), work)));
             let duty = Pruner::new(journal.clone(), retention);
             let work = run(duty, journal, clock, always);
             duties.push(("pruner", until(stop.clone(), work)));

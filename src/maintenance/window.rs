@@ -9,14 +9,17 @@
 //! upgrade from a version without a window, or when the key with that instant was lost. What is there already is not
 //! changed.
 
-use super::duty::{Duty, Step};
+use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
 use super::recovery::load::{PageReads, read};
+use crate::clock::Clock;
 use crate::journal::{Cursor, Journal};
+use crate::schedule::window::Window;
 use crate::schedule::{Restored, Schedule};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Notifications that are read and put in by one step.
 const PAGE: usize = 1_000;
@@ -30,6 +33,48 @@ const NOTED_EVERY_MS: i64 = 60_000;
 /// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be
 /// more than twice this.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
+
+/// Loads the window for ever, whenever this instance has the duty.
+///
+/// A server without a horizon asks for the duty only while servers with one have left something out. It loads everything
+/// then, and would keep the duty and load nothing afterwards, so that another could not load what it leaves out.
+pub(super) async fn load(
+    (journal, schedule): (Arc<dyn Journal>, Arc<dyn Schedule>),
+    clock: Arc<dyn Clock>,
+    healthy: watch::Receiver<bool>,
+) {
+    let is_whole = schedule.limits().window == Window::WHOLE;
+    loop {
+        if is_whole {
+            until_noted(schedule.as_ref(), |loaded_until| {
+                loaded_until != Some(i64::MAX)
+            })
+            .await;
+        }
+        let duty = WindowLoader::new(journal.clone(), schedule.clone());
+        let loading = run(duty, journal.clone(), clock.clone(), healthy.clone());
+        let everything = until_noted(schedule.as_ref(), |loaded_until| {
+            loaded_until == Some(i64::MAX)
+        });
+        tokio::select! {
+            () = loading => {}
+            () = everything, if is_whole => {}
+        }
+    }
+}
+
+/// Waits until the schedule has noted such an instant.
+async fn until_noted(schedule: &dyn Schedule, is_such: impl Fn(Option<i64>) -> bool) {
+    loop {
+        // `health` logs the outages of the schedule.
+        if let Ok(loaded_until) = schedule.loaded_until().await
+            && is_such(loaded_until)
+        {
+            return;
+        }
+        tokio::time::sleep(RUN_REST).await;
+    }
+}
 
 /// The duty that loads the window.
 pub struct WindowLoader {

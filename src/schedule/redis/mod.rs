@@ -73,7 +73,7 @@ use listen::Listener;
 use partition::Partition;
 use recovery::server_run::ServerRun;
 use recovery::write_counters::{Loss, WriteCount, WriteCounter};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
@@ -119,6 +119,11 @@ pub struct RedisSchedule {
     limits: Limits,
     owner: String,
     signing: Mutex<Option<String>>,
+    /// Whether this is the schedule of a server, which puts notifications in.
+    serves: AtomicBool,
+    /// Whether it was inspected with success. From then on the horizons of other servers are not compared: these compare
+    /// when they start.
+    has_entered: AtomicBool,
     /// Whether there is a journal from which it can be loaded.
     has_journal: bool,
     /// Whether data without an owner is known to be this owner's.
@@ -190,6 +195,8 @@ impl RedisSchedule {
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
             signing: Mutex::new(options.signing.clone()),
+            serves: AtomicBool::new(false),
+            has_entered: AtomicBool::new(false),
             has_journal: options.owner != NO_JOURNAL,
             ownership_taken: AtomicBool::new(false),
             run,
@@ -200,6 +207,12 @@ impl RedisSchedule {
             recalled: Mutex::default(),
             turn: AtomicUsize::new(0),
         })
+    }
+
+    /// Tells the other servers the horizon of this one, with the first inspection. That is refused if the horizons do not go
+    /// together.
+    pub fn announce_horizon(&self) {
+        self.serves.store(true, Ordering::Relaxed);
     }
 
     /// Compares the directory with the entries without pauses. Every server also does that slowly in the

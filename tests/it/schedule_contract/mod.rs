@@ -14,6 +14,7 @@ mod fair_shares;
 mod fairness;
 mod fixture;
 mod foreign_types;
+mod horizons;
 mod lane_settings;
 mod lane_status;
 mod late;
@@ -246,6 +247,8 @@ macro_rules! each_entry {
                 a_lane_shows_what_is_in_it,
                 a_lane_shows_how_it_is_doing_and_its_settings,
                 pages_show_every_lane,
+                a_lane_tells_apart_what_is_due_after_all_that_was_loaded,
+                a_lane_that_fails_is_found_while_it_has_nothing_here,
             }
             outages {
                 an_outage_that_has_ended_is_known_until_it_was_dealt_with,

@@ -11,6 +11,8 @@
 --                     again        something more was found missing during 'loading'
 --                     lost         when it was last found that something is or may be missing
 --                     run          the run of the server in which the data was compared
+--                     horizon:INSTANCE  how far ahead an instance has in the schedule what is pending, in ms;
+--                                  0: everything
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       the number of the last lease
 --                     loaded_until  up to which due time everything pending was put in, in ms
@@ -32,8 +34,10 @@
 --       10 a fingerprint of the secret that this instance signs with; '' if it signs nothing
 --       11 how long after its last claim or heartbeat an instance counts as alive, ms
 --       12 '1' if data without an owner may be taken over by this owner
--- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': the data has no
---        owner | 'wait': another instance is clearing it | or one of the following, then the generation
+--       13 the horizon of this instance; '' if it puts nothing in
+--       14 '1' if it starts now: then its horizon must go with those of the others
+-- Reply  'foreign', owner | 'signing': others sign with another secret | 'horizon', that of another instance, with which
+--        the own one does not go | 'unowned': the data has no owner | 'wait': another instance is clearing it | or one of the following, then the generation
 --        and a write count: 'whole' | 'theirs': another instance is loading it | and the tasks for
 --        this instance: 'resume': an earlier rebuild is not finished | 'clear' | 'new': nothing was
 --        here | 'lost' | 'restarted' | 'damaged'
@@ -43,6 +47,7 @@ local EPOCH, META, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local run, signing, alive_ms, may_take_over = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
+local horizon, starts = tonumber(ARGV[13]), ARGV[14] == '1'
 local call = redis.call
 local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for this long has ended
 
@@ -60,7 +65,15 @@ local NOW = tonumber(ARGV[1]) or math.floor(micros / 1000)
 local fields, held = call('HGETALL', META), {}
 for i = 1, #fields, 2 do held[fields[i]] = fields[i + 1] end
 
-local alive = false
+-- Whether instances with these horizons may not work side by side. What one leaves out must be read after that by the one
+-- that loads, half of its own horizon ahead. One that leaves nothing out and is there already does not load; one that
+-- starts beside others would, and note that everything is here.
+local function are_apart(own, other)
+  if own == 0 or other == 0 then return own == 0 and other ~= 0 end
+  return math.max(own, other) >= 2 * math.min(own, other)
+end
+
+local alive, apart = false, nil
 for name, at in pairs(held) do
   if string.sub(name, 1, 3) == 'at:' then
     local other = string.sub(name, 4)
@@ -68,14 +81,17 @@ for name, at in pairs(held) do
     if at < NOW - FORGET_MS then
       -- Other instances that start now may compare the same write count, so it is kept.
       if other ~= earlier then
-        call('HDEL', META, name, other)
+        call('HDEL', META, name, other, 'horizon:' .. other)
         held[other] = nil
       end
     elseif other ~= instance and at > NOW - alive_ms then
       alive = true
+      local theirs = tonumber(held['horizon:' .. other] or nil)
+      if starts and horizon and theirs and are_apart(horizon, theirs) then apart = theirs end
     end
   end
 end
+if apart then return { 'horizon', text_of(apart) } end
 if signing ~= '' and held.signing ~= signing then
   if held.signing and alive then return { 'signing' } end
   call('HSET', META, 'signing', signing)
@@ -85,6 +101,7 @@ local generation = tonumber(held.generation or 0) or 0
 local function enter(verdict)
   local writes = math.max(micros, seen + 1, tonumber(held[instance] or 0) or 0)
   call('HSET', META, instance, text_of(writes), 'at:' .. instance, text_of(NOW))
+  if horizon then call('HSET', META, 'horizon:' .. instance, text_of(horizon)) end
   if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
   if held.owner ~= owner then call('HSET', META, 'owner', owner) end
   return { verdict, text_of(generation), text_of(writes) }

@@ -9,6 +9,7 @@ use super::bulk;
 use super::partition::Partition;
 use super::reply::ScriptReply;
 use super::script::Script;
+use crate::domain::duration::display_ms;
 use crate::schedule::ScheduleError;
 use crate::schedule::recoverable::{
     Inspection, LoadReason, Recoverable, Reindexed, ScheduleStatus,
@@ -61,6 +62,7 @@ impl Recoverable for RedisSchedule {
             partition.loading.store(loading, Ordering::Relaxed);
             found = more_severe(found, one);
         }
+        self.has_entered.store(true, Ordering::Relaxed);
         // While another instance is emptying a partition, calls to it are still refused.
         if found != Inspection::Clearing {
             self.loss.set(false);
@@ -224,6 +226,10 @@ impl RedisSchedule {
             "clear" => Inspection::ToLoad(LoadReason::Asked),
             "wait" => return Ok(Inspection::Clearing),
             "unowned" => return Ok(Inspection::Unowned),
+            "horizon" => {
+                let theirs_ms = instant(&mut reply)?;
+                return Err(ScheduleError::Foreign(self.other_horizon(theirs_ms)));
+            }
             "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
             "foreign" => {
                 let owner = reply.text()?;
@@ -273,7 +279,30 @@ impl RedisSchedule {
         let signing = self.signing.lock().unwrap_or_else(|held| held.into_inner());
         command.arg(signing.as_deref().unwrap_or_default());
         command.arg(ALIVE_MS).arg(i32::from(may_take_over));
+        match self.serves.load(Ordering::Relaxed) {
+            true => command.arg(self.limits.window.horizon_ms().unwrap_or(0)),
+            false => command.arg(""),
+        };
+        let starts = !self.has_entered.load(Ordering::Relaxed);
+        command.arg(i32::from(starts));
         command
+    }
+
+    /// Why a server with this horizon may not start beside one with another.
+    fn other_horizon(&self, theirs_ms: i64) -> String {
+        let in_words = |horizon_ms: i64| match horizon_ms {
+            0 => "forever".to_string(),
+            horizon_ms => display_ms(horizon_ms),
+        };
+        let (theirs, own) = (
+            in_words(theirs_ms),
+            in_words(self.limits.window.horizon_ms().unwrap_or(0)),
+        );
+        format!(
+            "a server that shares this Redis schedule runs with --horizon {theirs}, and this one has --horizon {own}: beside \
+             each other they would send some notifications late; start with the same, or with one that is more than half and \
+             less than twice of it, or stop the others first (a killed server counts as running for 30 s)"
+        )
     }
 
     /// The write count of a partition that is known to this instance, or else to an earlier one.
