@@ -12,7 +12,7 @@ use super::error::MaintenanceError;
 use super::scan::{Pick, ScanPosition, compare};
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
-use crate::journal::{AllSetAside, Examined, JournalCounts, JournalMaintenance, JournalReads};
+use crate::journal::{AllSetAside, Examined, Journal, JournalCounts, JournalMaintenance};
 use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ pub struct Compared {
 
 /// Compares both stores, a step at a time.
 pub struct Comparison<'stores> {
-    journal: &'stores dyn JournalReads,
+    journal: &'stores dyn Journal,
     schedule: &'stores dyn Schedule,
     moment: Duration,
     place: ScanPosition,
@@ -125,7 +125,7 @@ impl<'stores> Comparison<'stores> {
     /// Begins to compare. A difference must last for this `moment` to count.
     #[must_use]
     pub fn new(
-        journal: &'stores dyn JournalReads,
+        journal: &'stores dyn Journal,
         schedule: &'stores dyn Schedule,
         moment: Duration,
     ) -> Self {

@@ -2,13 +2,16 @@
 //! schedule, then the entries of the schedule with the journal.
 //!
 //! The journal is read by the instant of registration, newest first. That instant never changes, so no
-//! notification that is pending during the whole scan is missed, however long the scan takes.
+//! notification that is pending during the whole scan is missed, however long the scan takes. Where most of what is pending
+//! waits in the journal alone, a scan may begin with [`ScanPosition::DUE`] instead: then only what must be in the schedule is
+//! read, soonest due first. One that is made due earlier meanwhile, before what was read, may be missed; the next scan reads
+//! it.
 
 use super::difference::{Difference, JournalEntry, find_among, find_until, must_be_held_until};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, JournalReads, Order};
+use crate::journal::{Cursor, Filter, Journal, Order, Pending};
 use crate::schedule::Schedule;
 
 /// The position of a scan.
@@ -16,6 +19,8 @@ use crate::schedule::Schedule;
 pub enum ScanPosition {
     /// Reading the pending notifications of the journal, after this cursor.
     Pending(Option<Cursor>),
+    /// Reading those of them that must be in the schedule, after this cursor.
+    Due(Option<Cursor>),
     /// Reading the entries of the schedule, after this cursor.
     Held(Option<String>),
     /// Everything was read.
@@ -25,6 +30,8 @@ pub enum ScanPosition {
 impl ScanPosition {
     /// The beginning.
     pub const START: Self = Self::Pending(None);
+    /// The beginning, if only what must be in the schedule is to be read in the journal.
+    pub const DUE: Self = Self::Due(None);
 
     /// The text that the journal stores.
     #[must_use]
@@ -32,6 +39,8 @@ impl ScanPosition {
         match self {
             Self::Pending(None) => "pending".to_string(),
             Self::Pending(Some(Cursor { at_ms, row })) => format!("pending {at_ms} {row}"),
+            Self::Due(None) => "due".to_string(),
+            Self::Due(Some(Cursor { at_ms, row })) => format!("due {at_ms} {row}"),
             Self::Held(None) => "held".to_string(),
             Self::Held(Some(cursor)) => format!("held {cursor}"),
             Self::End => "end".to_string(),
@@ -44,14 +53,19 @@ impl ScanPosition {
         match text.split_once(' ') {
             None => match text {
                 "pending" => Some(Self::Pending(None)),
+                "due" => Some(Self::Due(None)),
                 "held" => Some(Self::Held(None)),
                 "end" => Some(Self::End),
                 _ => None,
             },
-            Some(("pending", place)) => {
+            Some((kind @ ("pending" | "due"), place)) => {
                 let (at_ms, row) = place.split_once(' ')?;
                 let (at_ms, row) = (at_ms.parse().ok()?, row.parse().ok()?);
-                Some(Self::Pending(Some(Cursor { at_ms, row })))
+                let cursor = Some(Cursor { at_ms, row });
+                Some(match kind {
+                    "due" => Self::Due(cursor),
+                    _ => Self::Pending(cursor),
+                })
             }
             Some(("held", place)) => Some(Self::Held(Some(place.to_string()))),
             Some(_) => None,
@@ -68,6 +82,20 @@ pub struct Pick {
     pub due_after_ms: Option<i64>,
     /// Those that were registered before this instant, in milliseconds since 1970.
     pub registered_before_ms: Option<i64>,
+}
+
+impl Pick {
+    fn includes(&self, pending: &Pending) -> bool {
+        let notification = &pending.notification;
+        let topic = notification.key.topic();
+        self.topic.as_deref().is_none_or(|picked| picked == topic)
+            && self
+                .due_after_ms
+                .is_none_or(|bound| pending.progress.next_due_ms() > bound)
+            && self
+                .registered_before_ms
+                .is_none_or(|bound| notification.registered_ms < bound)
+    }
 }
 
 /// The result of one page.
@@ -91,7 +119,7 @@ pub struct ScanPage {
 /// # Errors
 /// If a store fails.
 pub async fn compare(
-    journal: &dyn JournalReads,
+    journal: &dyn Journal,
     schedule: &dyn Schedule,
     place: &ScanPosition,
     pick: &Pick,
@@ -124,6 +152,30 @@ pub async fn compare(
                 differences: find_until(journal, schedule, &read, held_until_ms).await?,
                 next: match page.next {
                     Some(next) => ScanPosition::Pending(Some(next)),
+                    None => ScanPosition::Held(None),
+                },
+            })
+        }
+        ScanPosition::Due(cursor) => {
+            let held_until_ms = must_be_held_until(schedule).await?;
+            let reading = journal.pending_page_without_bodies(*cursor, held_until_ms, limit);
+            let (page, next) = reading.await?;
+            let is_picked = |pending: &&Pending| pick.includes(pending);
+            let read: Vec<(KeyInLane, Option<JournalEntry>)> = page
+                .iter()
+                .filter(is_picked)
+                .map(|pending| {
+                    let entry = JournalEntry::of_pending(pending);
+                    (pending.notification.key_in_lane(), Some(entry))
+                })
+                .collect();
+            Ok(ScanPage {
+                pending: read.len() as u64,
+                later: 0,
+                held: 0,
+                differences: find_until(journal, schedule, &read, held_until_ms).await?,
+                next: match next {
+                    Some(next) => ScanPosition::Due(Some(next)),
                     None => ScanPosition::Held(None),
                 },
             })
@@ -166,13 +218,23 @@ mod tests {
         for place in [
             ScanPosition::START,
             ScanPosition::Pending(Some(cursor)),
+            ScanPosition::DUE,
+            ScanPosition::Due(Some(cursor)),
             ScanPosition::Held(None),
             ScanPosition::Held(Some("1-281474976710656".to_string())),
             ScanPosition::End,
         ] {
             assert_eq!(ScanPosition::from_text(&place.to_text()), Some(place));
         }
-        for text in ["", "pending ", "pending 1", "pending 1 x", "halt", "x 1"] {
+        for text in [
+            "",
+            "pending ",
+            "pending 1",
+            "pending 1 x",
+            "due 1",
+            "halt",
+            "x 1",
+        ] {
             assert_eq!(ScanPosition::from_text(text), None, "{text}");
         }
     }

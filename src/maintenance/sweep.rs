@@ -3,7 +3,7 @@
 //! Reconciling reads only what happened recently. The sweep finds the rest: keys that Redis lost later, a
 //! journal that was set back to an older copy, rows that were written long after their registration.
 //! It compares at most a thousand notifications a second, in steps of a few milliseconds: ten million
-//! take six hours in both directions. The journal stores its position, so it completes even if servers are
+//! take six hours in both directions. With a horizon, it reads of the journal only what must be in the schedule. The journal stores its position, so it completes even if servers are
 //! restarted often.
 
 use super::REGISTRATION_MS;
@@ -12,6 +12,7 @@ use super::error::MaintenanceError;
 use super::repair::{RepairNotes, Repaired, repair};
 use super::scan::{Pick, ScanPosition, compare};
 use crate::journal::Journal;
+use crate::schedule::window::Window;
 use crate::schedule::{Schedule, ScheduleError};
 use std::future::Future;
 use std::sync::Arc;
@@ -63,6 +64,11 @@ impl Sweep {
             None => self.recall().await?,
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        let position = match position {
+            // What waits in the journal alone is not read.
+            ScanPosition::START if schedule.limits().window != Window::WHOLE => ScanPosition::DUE,
+            position => position,
+        };
         let pick = Pick {
             // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
