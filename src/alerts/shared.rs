@@ -12,13 +12,15 @@
 use super::dead_letters::{DeadLetterAlerts, SeenDeadLetters};
 use super::destinations::{DestinationAlerts, ObservedDestination};
 use super::sender::AlertSender;
-use crate::domain::alert::{ALERT_TOPIC, PreparedAlert};
+use crate::domain::alert::{ALERT_TOPIC, Alert, AlertFigures, PreparedAlert};
 use crate::domain::lane::Lane;
 use crate::domain::state::State;
 use crate::journal::{Filter, Journal, JournalError, Order};
 use crate::schedule::lane_status::{LaneSelection, LaneStatus};
 use crate::schedule::{Schedule, ScheduleError};
+use crate::service::later::{MOST_COUNTED_OF_MANY, count_later, find_later};
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -32,6 +34,8 @@ const LANES_AT_ONCE: usize = 200;
 const MOST_PAGES: usize = 20;
 /// Destinations that are remembered and have no entries are read one by one: so many in a check.
 const MOST_READ_ALONE: usize = 200;
+/// Destinations of an alert of which it is counted what waits in the journal.
+const MOST_TOLD: usize = 100;
 /// Pages of dead letters that are read in a check.
 const MOST_DEAD_PAGES: usize = 8;
 /// Dead letters that are read at a time, at least.
@@ -60,10 +64,38 @@ pub(super) struct SharedChecks {
     pub(super) position: CheckPosition,
 }
 
+/// Where the next page of lanes begins.
+#[derive(Debug)]
+struct LanePlace {
+    selection: LaneSelection,
+    cursor: Option<String>,
+}
+
+impl Default for LanePlace {
+    fn default() -> Self {
+        Self {
+            selection: LaneSelection::All,
+            cursor: None,
+        }
+    }
+}
+
+impl LanePlace {
+    /// After all lanes that have something in the schedule come those that fail and have nothing there. `None` at the end.
+    fn next(self, cursor: Option<String>) -> Option<Self> {
+        let selection = match (self.selection, &cursor) {
+            (selection, Some(_)) => selection,
+            (LaneSelection::All, None) => LaneSelection::Failing,
+            (LaneSelection::Failing | LaneSelection::Configured, None) => return None,
+        };
+        Some(Self { selection, cursor })
+    }
+}
+
 /// How far the checks have come in the lanes.
 #[derive(Debug, Default)]
 pub(super) struct CheckPosition {
-    cursor: Option<String>,
+    place: LanePlace,
     read_alone: Option<String>,
     /// What is remembered, where there is no journal.
     memory: SharedMemory,
@@ -100,17 +132,19 @@ impl SharedChecks {
         if let Some(journal) = &self.journal
             && !journal.duty(NAME, DUTY_MS).await?
         {
-            self.position.cursor = None;
+            self.position.place = LanePlace::default();
             return Ok(());
         }
         let before = self.recall().await?;
         let mut memory = before.clone();
         let mut alerts = Vec::new();
         if let Some(failing_after_ms) = self.failing_after_ms {
-            let observed = self.observe(&memory.destinations).await?;
+            let seen = self.observe(&memory.destinations).await?;
+            let observed: Vec<ObservedDestination> = seen.values().map(observed).collect();
             alerts = memory
                 .destinations
                 .decide(&observed, failing_after_ms, now_ms);
+            self.count_told(&mut alerts, &seen).await;
         }
         if let Some(threshold) = self.dead_letters
             && let Some(from_ms) = memory.dead_letters.counted_from_ms(now_ms)
@@ -172,41 +206,73 @@ impl SharedChecks {
     }
 
     /// Reads some lanes: all, if there are not very many, and some of those that are remembered and were not among them.
+    /// What is pending for one that fails and has nothing in the schedule may wait in the journal.
     async fn observe(
         &mut self,
         known: &DestinationAlerts,
-    ) -> Result<Vec<ObservedDestination>, ScheduleError> {
+    ) -> Result<BTreeMap<String, LaneStatus>, SharedCheckError> {
         let mut seen = BTreeMap::new();
         // If a reading fails, the next check begins anew.
-        let mut cursor = self.position.cursor.take();
+        let mut place = Some(std::mem::take(&mut self.position.place));
         for _ in 0..MOST_PAGES {
-            let reading =
-                (self.schedule).lanes(LaneSelection::All, cursor.as_deref(), LANES_AT_ONCE);
-            let page = reading.await?;
-            seen.extend(page.lanes.iter().map(observed));
-            cursor = page.next;
-            if cursor.is_none() {
+            let Some(LanePlace { selection, cursor }) = &place else {
                 break;
-            }
+            };
+            let reading = (self.schedule).lanes(*selection, cursor.as_deref(), LANES_AT_ONCE);
+            let page = reading.await?;
+            seen.extend(page.lanes.into_iter().map(named));
+            place = place.and_then(|place| place.next(page.next));
         }
-        self.position.cursor = cursor;
+        self.position.place = place.unwrap_or_default();
         let after = self.position.read_alone.take();
         let names = known.remembered(after.as_deref(), MOST_READ_ALONE);
         if names.len() == MOST_READ_ALONE {
             self.position.read_alone = names.last().cloned();
         }
-        for name in names
-            .into_iter()
-            .filter(|name| !seen.contains_key(name))
-            .collect::<Vec<_>>()
-        {
-            let status = self.schedule.lane(&Lane::from_name(&name)).await?;
-            seen.extend([observed(&status)]);
+        for name in names {
+            if let Entry::Vacant(place) = seen.entry(name) {
+                let lane = Lane::from_name(place.key());
+                place.insert(self.schedule.lane(&lane).await?);
+            }
         }
-        let all = seen.into_values();
-        Ok(all
-            .filter(|one| !self.excluded.contains(&Lane::from_name(&one.lane)))
-            .collect())
+        seen.retain(|_, status| !self.excluded.contains(&status.lane));
+        if let Some(journal) = &self.journal {
+            let (mut failing, others): (Vec<_>, Vec<_>) =
+                seen.into_values().partition(LaneStatus::is_failing);
+            find_later(journal.as_ref(), &mut failing).await?;
+            seen = failing.into_iter().chain(others).map(named).collect();
+        }
+        Ok(seen)
+    }
+
+    /// Counts what is pending for the destinations of these alerts. Until now it was found out only whether there is any.
+    async fn count_told(&self, alerts: &mut [Alert], seen: &BTreeMap<String, LaneStatus>) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        for alert in alerts {
+            let AlertFigures::Destinations { all, .. } = &mut alert.figures else {
+                continue;
+            };
+            let figures = all.iter().take(MOST_TOLD);
+            let lanes = figures.filter_map(|one| seen.get(&one.lane).cloned());
+            let mut lanes: Vec<LaneStatus> = lanes.collect();
+            // Without the number, the alert is still right.
+            if count_later(journal.as_ref(), &mut lanes, MOST_COUNTED_OF_MANY)
+                .await
+                .is_err()
+            {
+                return;
+            }
+            let counted: BTreeMap<&str, u64> = (lanes.iter())
+                .map(|lane| (lane.lane.as_str(), lane.pending()))
+                .collect();
+            for one in all {
+                if let Some(pending) = counted.get(one.lane.as_str()) {
+                    one.pending = *pending;
+                }
+            }
+        }
     }
 
     /// The dead letters from an instant on, about as many as the threshold at most. Those of alerts do not count.
@@ -280,16 +346,18 @@ impl SharedChecks {
     }
 }
 
-fn observed(status: &LaneStatus) -> (String, ObservedDestination) {
-    let lane = status.lane.as_str().to_string();
-    let observed = ObservedDestination {
-        lane: lane.clone(),
-        pending: status.waiting + status.in_flight,
+fn named(status: LaneStatus) -> (String, LaneStatus) {
+    (status.lane.as_str().to_string(), status)
+}
+
+fn observed(status: &LaneStatus) -> ObservedDestination {
+    ObservedDestination {
+        lane: status.lane.as_str().to_string(),
+        pending: status.pending(),
         is_held: status.settings.hold.is_some(),
         last: status.last_outcome,
         unanswered_since_ms: status.failing_since_ms,
-    };
-    (lane, observed)
+    }
 }
 
 /// Drops the oldest alerts if too many wait.

@@ -34,6 +34,8 @@ pub struct LaneView<'a> {
     state: &'static str,
     /// Its notifications that have not ended, those in flight included.
     pending: u64,
+    /// Whether there may be more: of those that wait in the journal alone, only so many are counted.
+    pending_is_at_least: bool,
     /// Those that wait and are due.
     due: u64,
     in_flight: u64,
@@ -107,7 +109,8 @@ impl<'a> LaneView<'a> {
             lane: status.lane.as_str(),
             endpoint: status.lane.endpoint().map(|name| name.to_string()),
             state: status.state().as_str(),
-            pending: status.waiting.saturating_add(status.in_flight),
+            pending: status.pending(),
+            pending_is_at_least: status.is_pending_at_least(),
             due: status.due,
             in_flight: status.in_flight,
             concurrency: status.cap,

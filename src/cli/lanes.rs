@@ -13,6 +13,7 @@ pub struct LaneDetails {
     endpoint: Option<String>,
     state: String,
     pending: u64,
+    pending_is_at_least: bool,
     due: u64,
     in_flight: u64,
     concurrency: u64,
@@ -84,7 +85,7 @@ pub fn one(lane: &LaneDetails, colours: Colours, now_ms: i64) -> String {
     );
     line(
         "pending",
-        format!("{}, {} of them due", lane.pending, lane.due),
+        format!("{}, {} of them due", pending(lane), lane.due),
     );
     line("oldest due", at(&lane.oldest_due_at));
     line(
@@ -138,12 +139,20 @@ fn row(lane: &LaneDetails, now_ms: i64) -> Vec<String> {
     vec![
         lane.state.clone(),
         lane.lane.clone(),
-        lane.pending.to_string(),
+        pending(lane),
         lane.due.to_string(),
         format!("{} of {}", lane.in_flight, lane.concurrency_now),
         oldest.map_or("-".to_string(), |oldest| instant(oldest, now_ms)),
         why,
     ]
+}
+
+/// How many are pending, with a mark if there may be more.
+fn pending(lane: &LaneDetails) -> String {
+    match lane.pending_is_at_least {
+        true => format!("{}+", lane.pending),
+        false => lane.pending.to_string(),
+    }
 }
 
 /// How the last call ended, and since when all have ended like this.

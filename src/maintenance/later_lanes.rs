@@ -8,7 +8,6 @@
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use crate::journal::{Cursor, JournalMaintenance};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,24 +43,19 @@ impl Duty for LaterLanes {
     const NAME: &'static str = "later_lanes";
     const STEP_REST: Duration = STEP_REST;
 
-    fn step(
-        &mut self,
-        now_ms: i64,
-    ) -> impl Future<Output = Result<Step<u64>, MaintenanceError>> + Send {
-        async move {
-            // What is due by now is in the schedule, or in flight.
-            let from = self.cursor.unwrap_or(Cursor {
-                at_ms: now_ms,
-                row: i64::MAX,
-            });
-            let (entered, next) = self.journal.fill_in_later(from, PAGE).await?;
-            self.entered += entered;
-            self.cursor = next;
-            Ok(match next {
-                Some(_) => Step::More,
-                None => Step::Done(std::mem::take(&mut self.entered)),
-            })
-        }
+    async fn step(&mut self, now_ms: i64) -> Result<Step<u64>, MaintenanceError> {
+        // What is due by now is in the schedule, or in flight.
+        let from = self.cursor.unwrap_or(Cursor {
+            at_ms: now_ms,
+            row: i64::MAX,
+        });
+        let (entered, next) = self.journal.fill_in_later(from, PAGE).await?;
+        self.entered += entered;
+        self.cursor = next;
+        Ok(match next {
+            Some(_) => Step::More,
+            None => Step::Done(std::mem::take(&mut self.entered)),
+        })
     }
 
     fn start_over(&mut self) {

@@ -135,7 +135,9 @@ struct TroubledRow<'a> {
     href: String,
     state: &'static str,
     state_in_words: &'static str,
-    waiting: u64,
+    pending: u64,
+    /// Whether there may be more.
+    is_at_least: bool,
     due: u64,
     since: Option<TimeTag>,
     last: Option<(&'static str, Option<u16>)>,
@@ -261,7 +263,8 @@ impl<'a> TroubledRow<'a> {
                 state @ (LaneState::Probing | LaneState::Held) => state.as_str(),
             },
             state_in_words: t.lane_state(status.state()),
-            waiting: status.waiting.saturating_add(status.in_flight),
+            pending: status.pending(),
+            is_at_least: status.is_pending_at_least(),
             due: status.due,
             since: since_ms.map(TimeTag),
             last: (status.last_outcome.as_ref())

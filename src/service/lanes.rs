@@ -4,17 +4,17 @@
 //! between, every other one brings it within half a second ([`crate::settings_sync`]). Without a journal, the schedule
 //! alone keeps it.
 
+use super::later::{MOST_COUNTED, MOST_COUNTED_OF_MANY, count_later, find_later, is_in_schedule};
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::{
-    LaneChange, LaneChanges, LaneHold, LaneSetting, LaneSettings, LaneState,
-};
+use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
 use crate::journal::{Actor, Filter, Journal, LaneOrder, Order};
 use crate::schedule::ScheduleError;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +23,13 @@ use std::time::{Duration, Instant};
 const MOST_CALLS: usize = 100;
 /// For how long a page is filled up with the lanes of further calls.
 const LONGEST_FILLING: Duration = Duration::from_secs(1);
+
+/// What a cursor in the lanes of the journal begins with. No cursor of a schedule does: those begin with a number, or with
+/// the name of a lane.
+const IN_JOURNAL: &str = "journal-";
+/// Maximum number of lanes of the journal that are looked up for one call, and how many at a time.
+const MOST_IN_JOURNAL: usize = 200;
+const LANES_AT_ONCE: usize = 16;
 
 /// Which lanes to list.
 #[derive(Debug, Clone, Default)]
@@ -70,12 +77,31 @@ impl TooLate for SettingsSyncError {
     }
 }
 
+/// The name after which a cursor in the lanes of the journal goes on; `None` if it is a cursor of the schedule.
+fn after_in_journal(cursor: &str) -> Option<&str> {
+    cursor.strip_prefix(IN_JOURNAL)
+}
+
 impl Service {
-    /// One lane now. A lane of which nothing is known is open and empty.
+    /// One lane now, with what waits in the journal. A lane of which nothing is known is open and empty. If the journal does
+    /// not answer, the lane is shown without what waits there.
     ///
     /// # Errors
     /// If the schedule fails.
     pub async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ServiceError> {
+        let mut status = [self.lane_in_schedule(lane).await?];
+        if let Some(journal) = self.journal() {
+            let counting = count_later(journal, &mut status, MOST_COUNTED);
+            if let Err(error) = with_timeout(counting).await {
+                tracing::debug!(%lane, %error, "the journal could not say what waits in it for a destination");
+            }
+        }
+        let [status] = status;
+        Ok(status)
+    }
+
+    /// One lane as the schedule has it.
+    async fn lane_in_schedule(&self, lane: &Lane) -> Result<LaneStatus, ServiceError> {
         Ok(with_timeout(self.schedule.lane(lane)).await?)
     }
 
@@ -105,21 +131,20 @@ impl Service {
         if !newest.items.is_empty() || newest.next.is_some() {
             return Ok(());
         }
-        let status = self.lane(lane).await?;
-        let is_known = status.waiting + status.in_flight > 0
-            || status.settings != LaneSettings::default()
-            || status.last_outcome.is_some();
-        match is_known {
+        let status = self.lane_in_schedule(lane).await?;
+        match is_in_schedule(&status) || status.last_outcome.is_some() {
             true => Ok(()),
             false => Err(ServiceError::MissingLane(lane.clone())),
         }
     }
 
-    /// Lanes that have pending notifications or settings, in no order. The work for a page is bounded, so it may be
-    /// short, or even empty, although there are more; it has a cursor then.
+    /// Lanes that have pending notifications or settings, in no order: first those that the schedule has, then those of which
+    /// everything waits in the journal. The work for a page is bounded, so it may be short, or even empty, although there are
+    /// more; it has a cursor then. A lane whose notifications come into the schedule, or leave it, while pages are read may
+    /// be missing.
     ///
     /// # Errors
-    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid.
+    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid; if the journal fails.
     pub async fn lanes(&self, request: &LaneListRequest) -> Result<LanePage, ServiceError> {
         let selection = match request.state {
             Some(LaneState::Held) => LaneSelection::Configured,
@@ -132,8 +157,18 @@ impl Service {
         };
         for _ in 0..MOST_CALLS {
             let wanted = request.limit - page.lanes.len();
-            let reading = self.schedule.lanes(selection, page.next.as_deref(), wanted);
-            let found = with_long_timeout(reading).await?;
+            let found = match page.next.as_deref().and_then(after_in_journal) {
+                Some(after) => self.lanes_in_journal(after, wanted).await?,
+                None => {
+                    let reading = self.schedule.lanes(selection, page.next.as_deref(), wanted);
+                    let mut found = with_long_timeout(reading).await?;
+                    // All that are held are in the schedule: it has all settings.
+                    if found.next.is_none() && selection == LaneSelection::All {
+                        found.next = self.begin_in_journal().await?;
+                    }
+                    found
+                }
+            };
             let matches = |status: &LaneStatus| {
                 let state = request.state;
                 state.is_none_or(|state| status.state() == state)
@@ -145,7 +180,40 @@ impl Service {
                 break;
             }
         }
+        if let Some(journal) = self.journal() {
+            let counting = count_later(journal, &mut page.lanes, MOST_COUNTED_OF_MANY);
+            with_long_timeout(counting).await?;
+        }
         Ok(page)
+    }
+
+    /// The cursor before the lanes of the journal; `None` if everything that is pending is in the schedule.
+    async fn begin_in_journal(&self) -> Result<Option<String>, ServiceError> {
+        if !self.has_journal() {
+            return Ok(None);
+        }
+        let loaded_until = with_timeout(self.schedule.loaded_until()).await?;
+        Ok((loaded_until != Some(i64::MAX)).then(|| IN_JOURNAL.to_string()))
+    }
+
+    /// Lanes of which everything waits in the journal, in the order of their names: some of them, after this name.
+    async fn lanes_in_journal(&self, after: &str, wanted: usize) -> Result<LanePage, ServiceError> {
+        let journal = self.journal().ok_or(ScheduleError::BadCursor)?;
+        let limit = wanted.clamp(1, MOST_IN_JOURNAL);
+        let names = with_long_timeout(journal.later_lanes(Some(after), limit)).await?;
+        let next = match names.last() {
+            Some(last) if names.len() == limit => Some(format!("{IN_JOURNAL}{last}")),
+            _ => None,
+        };
+        let calls: Vec<_> = names.iter().map(|name| self.schedule.lane(name)).collect();
+        let reading = futures_util::stream::iter(calls)
+            .buffered(LANES_AT_ONCE)
+            .try_collect::<Vec<LaneStatus>>();
+        let mut lanes = with_long_timeout(reading).await?;
+        lanes.retain(|lane| !is_in_schedule(lane));
+        with_long_timeout(find_later(journal, &mut lanes)).await?;
+        lanes.retain(|lane| lane.pending() > 0);
+        Ok(LanePage { lanes, next })
     }
 
     /// Holds a lane: after this has succeeded, no claim of any server gives one of its notifications. Attempts in

@@ -20,6 +20,7 @@ mod endpoints;
 mod held;
 mod jobs;
 mod lanes;
+pub mod later;
 mod locks;
 mod lookup;
 mod measure;

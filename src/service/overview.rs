@@ -2,7 +2,7 @@
 //! the stores work. Everything takes a bounded time, whatever the stores do.
 
 use super::Service;
-use crate::domain::attempt::Outcome;
+use super::later::{MOST_COUNTED, count_later, find_later};
 use crate::domain::lane_settings::LaneState;
 use crate::health::HealthReport;
 use crate::schedule::lane_status::{LaneSelection, LaneStatus};
@@ -51,12 +51,6 @@ pub struct TroubledLanes {
     pub due: Option<u64>,
 }
 
-/// Whether the last call was acknowledged, as far as that is known.
-fn was_acknowledged(lane: &LaneStatus) -> bool {
-    let last = lane.last_outcome.as_ref();
-    last.is_none_or(|last| last.call.outcome == Outcome::Acknowledged)
-}
-
 impl Service {
     /// The numbers of notifications by state. The stores keep these numbers, so nothing is counted for it. Takes a bounded
     /// time, whatever the stores do.
@@ -91,39 +85,51 @@ impl Service {
     pub async fn lanes_in_trouble(&self, limit: usize) -> Option<TroubledLanes> {
         let started = Instant::now();
         let mut seen = BTreeMap::new();
-        let mut cursor = None;
-        let mut is_complete = false;
+        let (mut selection, mut cursor) = (LaneSelection::All, None);
+        let (mut is_complete, mut knows_due) = (false, false);
         for _ in 0..MOST_LOOKS {
-            let reading =
-                (self.schedule).lanes(LaneSelection::All, cursor.as_deref(), LANES_AT_ONCE);
+            let reading = (self.schedule).lanes(selection, cursor.as_deref(), LANES_AT_ONCE);
             let page = within(reading).await?;
             seen.extend(named(page.lanes));
             cursor = page.next;
-            is_complete = cursor.is_none();
+            if cursor.is_none() && selection == LaneSelection::All {
+                // What is due is in the schedule, so all of it was seen.
+                (selection, knows_due) = (LaneSelection::Failing, true);
+            } else {
+                is_complete = cursor.is_none();
+            }
             if is_complete || started.elapsed() > LONGEST_LOOK {
                 break;
             }
         }
-        if !is_complete {
+        if !knows_due {
             // Held lanes are few, and are found nevertheless.
             let held = (self.schedule).lanes(LaneSelection::Configured, None, LANES_AT_ONCE);
             seen.extend(named(within(held).await?.lanes));
         }
         let due = seen.values().map(|lane| lane.due).sum();
-        let is_troubled = |lane: &LaneStatus| {
-            lane.state() != LaneState::Open
-                || lane.failing_since_ms.is_some()
-                || (lane.waiting + lane.in_flight > 0 && !was_acknowledged(lane))
-        };
-        let mut lanes: Vec<LaneStatus> = seen.into_values().filter(is_troubled).collect();
+        let is_in_trouble =
+            |lane: &LaneStatus| lane.state() != LaneState::Open || lane.is_failing();
+        let mut lanes: Vec<LaneStatus> = seen.into_values().filter(is_in_trouble).collect();
+        if let Some(journal) = self.journal() {
+            // If the journal does not answer, those of which all waits there are not shown.
+            let _ = within(find_later(journal, &mut lanes)).await;
+        }
+        lanes.retain(|lane| {
+            let settled = lane.state() == LaneState::Open && lane.failing_since_ms.is_none();
+            !settled || lane.pending() > 0
+        });
         lanes.sort_by_key(|lane| (lane.state() != LaneState::Held, std::cmp::Reverse(lane.due)));
         let found = lanes.len();
         lanes.truncate(limit);
+        if let Some(journal) = self.journal() {
+            let _ = within(count_later(journal, &mut lanes, MOST_COUNTED)).await;
+        }
         Some(TroubledLanes {
             lanes,
             found,
             is_complete,
-            due: is_complete.then_some(due),
+            due: knows_due.then_some(due),
         })
     }
 

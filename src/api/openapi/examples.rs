@@ -73,7 +73,8 @@ pub(super) fn attempt() -> Value {
 
 pub(super) fn lane() -> Value {
     json!({
-        "lane": "https://shop.example", "endpoint": null, "state": "held", "pending": 12, "due": 3, "in_flight": 0,
+        "lane": "https://shop.example", "endpoint": null, "state": "held", "pending": 12,
+        "pending_is_at_least": false, "due": 3, "in_flight": 0,
         "concurrency": 16, "concurrency_now": 2, "rate": null, "oldest_due_at": AT, "failing_since": null,
         "last_outcome": "wrong_answer", "last_status": 200, "last_outcome_since": AT, "held_at": AT, "held_by": "anna",
         "held_reason": "they move",

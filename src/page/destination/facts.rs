@@ -20,6 +20,8 @@ pub struct LaneFacts<'a> {
     pub state_in_words: &'static str,
     pub says: &'static str,
     pub pending: u64,
+    /// Whether there may be more.
+    pub is_at_least: bool,
     pub due: u64,
     pub in_flight: u64,
     pub cap: usize,
@@ -58,7 +60,8 @@ impl<'a> LaneFacts<'a> {
             state: state.as_str(),
             state_in_words: t.state_name(state),
             says: t.says(state),
-            pending: status.waiting.saturating_add(status.in_flight),
+            pending: status.pending(),
+            is_at_least: status.is_pending_at_least(),
             due: status.due,
             in_flight: status.in_flight,
             cap: status.cap,

@@ -65,6 +65,7 @@ mod unreadable_attempts;
 mod unreadable_default_keys;
 mod unreadable_endpoints;
 mod window;
+mod window_lanes;
 
 /// Makes one test of each function for each of the stores.
 macro_rules! on_stores {

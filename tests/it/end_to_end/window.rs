@@ -1,6 +1,6 @@
 //! What is due after the horizon waits in the journal alone: callers, merchants and operators see no difference.
 
-use super::on_journaled_stores;
+use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::RedisServer;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
@@ -222,4 +222,41 @@ async fn a_redis_that_is_away_refuses_only_what_is_due_soon() {
     assert_eq!(merchant.call().await.body, b"id=later");
     server.until_state("later", "delivered").await;
     server.stop().await;
+}
+
+on_stores!(@ beside Postgres servers_with_and_without_a_horizon_lose_nothing_to_each_other);
+
+/// As while the setting is changed on one server after the other, and back because somebody has changed their mind.
+async fn servers_with_and_without_a_horizon_lose_nothing_to_each_other(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut with = config(dir.path(), stores);
+    with.schedule.horizon = None;
+    let whole = Server::open(with.clone(), Some(ManualClock::at(BEGIN_MS)), Some(dir)).await;
+    let clock = whole.clock().clone();
+    whole.register(delayed("first", &merchant, "2h")).await;
+    until_entries(&whole, 1.0).await;
+    with.schedule.horizon = Some(HORIZON);
+    let windowed = Server::open(with.clone(), Some(clock.clone()), None).await;
+    windowed.register(delayed("left", &merchant, "2h")).await;
+    until_entries(&whole, 1.0).await;
+    // The one that is left puts everything into the schedule again.
+    windowed.stop().await;
+    until_entries(&whole, 2.0).await;
+    let windowed = Server::open(with, Some(clock.clone()), None).await;
+    windowed.register(delayed("later", &merchant, "3h")).await;
+    until_entries(&whole, 2.0).await;
+    clock.turn_to(BEGIN_MS + 120 * MINUTE_MS);
+    for _ in 0..2 {
+        merchant.call().await;
+    }
+    for id in ["first", "left"] {
+        whole.until_state(id, "delivered").await;
+    }
+    clock.turn_to(BEGIN_MS + 180 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=later");
+    whole.until_state("later", "delivered").await;
+    windowed.stop().await;
+    whole.stop().await;
+    assert!(merchant.arrived().is_none());
 }

@@ -2,6 +2,7 @@
 
 mod destinations;
 mod server;
+mod window;
 
 use crate::support::merchant::{Call, Merchant, Reaction};
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, config, secret};
