@@ -252,10 +252,42 @@ impl Service {
                     },
                     State::Delivered | State::Dead | State::Cancelled => Reservation::Forget,
                 };
-                with_timeout(self.schedule.end_reservation(token, reservation)).await?
+                let is_put = matches!(reservation, Reservation::Put(_));
+                let settled =
+                    with_timeout(self.schedule.end_reservation(token, reservation)).await?;
+                if is_put && settled == Settled::Done && snapshot.progress.retry_at_ms.is_some() {
+                    self.ask_for_call(snapshot).await;
+                }
+                settled
             }
         };
         Ok(settled)
+    }
+
+    /// Has the attempt that was asked for of a notification that was just put in not wait until its destination is probed
+    /// next: a lease of its entry can say that, and the lease of a key cannot. If this fails, the attempt is made with the
+    /// next probe.
+    async fn ask_for_call(&self, snapshot: &Snapshot) {
+        let asking = async {
+            if !self.schedule.lane(&snapshot.lane).await?.is_probing {
+                return Ok(());
+            }
+            let request = LeaseRequest::for_repair(snapshot.key_in_lane());
+            // It may have been claimed already.
+            if let LeasedOne::Leased(lease) = self.schedule.lease_one(&request).await? {
+                let lease = lease.with_report(Some(LaneReport::CallNow));
+                self.schedule.settle(lease, Settlement::Release).await?;
+            }
+            Ok(())
+        };
+        let asked: Result<(), ScheduleError> = with_timeout(asking).await;
+        if let Err(error) = asked {
+            tracing::debug!(
+                notification = %snapshot.key,
+                %error,
+                "the schedule could not be asked for a call now; the attempt is made with the next probe"
+            );
+        }
     }
 }
 

@@ -16,6 +16,7 @@ on_journaled_stores!(
     what_the_schedule_has_too_is_counted_once,
     a_destination_of_which_everything_waits_is_held_and_released,
     a_destination_that_fails_and_has_its_next_call_later_is_in_trouble,
+    an_attempt_by_hand_of_what_waits_does_not_wait_for_a_probe,
     an_endpoint_of_which_everything_waits_is_in_use,
     a_strict_number_waits_for_one_in_the_journal,
     the_latest_number_ends_one_in_the_journal,
@@ -228,6 +229,33 @@ async fn a_destination_that_fails_and_has_its_next_call_later_is_in_trouble(stor
         }
     })
     .await;
+    server.stop().await;
+}
+
+async fn an_attempt_by_hand_of_what_waits_does_not_wait_for_a_probe(stores: Stores) {
+    let server = start(stores).await;
+    let mut merchant = Merchant::start().await;
+    register(&server, "waits", &merchant, "5h").await;
+    server.clock().advance(10_000);
+    merchant.now_does(Reaction::Close);
+    for id in ["a", "b", "c"] {
+        server.register(with_ladder(id, &merchant, &["6h"])).await;
+        merchant.call().await;
+        server.until_attempts(id, 1).await;
+    }
+    within("the destination to be probed", async {
+        while show(&server, &merchant).await["state"] != "probing" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    merchant.now_does(Reaction::success());
+    // The clock stands, so no probe is due.
+    let retry = "/v1/notifications/t/waits/retry";
+    let (status, view) = server.call(Method::POST, retry, None).await;
+    assert_eq!(status, 200, "{view}");
+    assert_eq!(merchant.call().await.body, b"id=waits");
+    server.until_state("waits", "delivered").await;
     server.stop().await;
 }
 
