@@ -111,7 +111,7 @@ pub trait DayReading: Send {
     /// Up to when notifications were deleted.
     fn pruned(&self) -> PrunedUntil;
 
-    /// The numbers of the notifications that are read, by state, as the database counts them.
+    /// The numbers of all notifications of the day, by state, as the database counts them, whatever was read before.
     async fn counts(&mut self) -> Result<JournalCounts, JournalError>;
 
     /// The next notifications in the order of their registrations, at most `limit`. `None` at the end.

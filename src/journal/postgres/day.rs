@@ -49,7 +49,7 @@ pub(super) async fn read_day(
     let pruned = within(begin(&mut connection)).await?;
     Ok(Box::new(PostgresDay {
         connection,
-        after: first_row(selection.from_ms).saturating_sub(1),
+        after: before_first(selection),
         selection: selection.clone(),
         pruned,
         is_at_end: false,
@@ -72,7 +72,8 @@ impl DayReading for PostgresDay {
     }
 
     async fn counts(&mut self) -> Result<JournalCounts, JournalError> {
-        let statement = query(counts_sql(&self.selection), &self.selection, self.after);
+        let from = before_first(&self.selection);
+        let statement = query(counts_sql(&self.selection), &self.selection, from);
         let found = within(statement.fetch_one(&mut self.connection)).await?;
         Fields::day_counts(&found)
     }
@@ -116,6 +117,11 @@ async fn within<Reply, Failure: Into<PostgresFailure>>(
             "no answer from PostgreSQL within {LONGEST_STATEMENT:?}"
         ))),
     }
+}
+
+/// The place before the first row of a day.
+fn before_first(selection: &DaySelection) -> i64 {
+    first_row(selection.from_ms).saturating_sub(1)
 }
 
 /// The number from which on the rows of an instant are.

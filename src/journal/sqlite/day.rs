@@ -34,10 +34,7 @@ pub(super) async fn read_day(
     let pruned = PrunedUntil::of(position.as_deref(), dead.as_deref())?;
     Ok(Box::new(SqliteDay {
         reading,
-        after: Cursor {
-            at_ms: selection.from_ms,
-            row: i64::MIN,
-        },
+        after: before_first(selection),
         selection: selection.clone(),
         pruned,
         is_at_end: false,
@@ -52,7 +49,8 @@ impl DayReading for SqliteDay {
 
     async fn counts(&mut self) -> Result<JournalCounts, JournalError> {
         let from = format!("SELECT count(*), {}", state_counts!());
-        let statement = query(sql(&from, &self.selection, ""), &self.selection, self.after);
+        let statement = sql(&from, &self.selection, "");
+        let statement = query(statement, &self.selection, before_first(&self.selection));
         let found = statement.fetch_one(&mut *self.reading).await;
         Fields::day_counts(&found.map_err(SqliteFailure::from)?)
     }
@@ -79,6 +77,14 @@ impl DayReading for SqliteDay {
     async fn end(self: Box<Self>) {
         // Nothing was written, so an error does not matter.
         let _ = self.reading.rollback().await;
+    }
+}
+
+/// The place before the first row of a day.
+fn before_first(selection: &DaySelection) -> Cursor {
+    Cursor {
+        at_ms: selection.from_ms,
+        row: i64::MIN,
     }
 }
 

@@ -17,7 +17,7 @@ use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
 use ringback::journal::{
     DayAttempt, DayNotification, DayReading, DaySelection, Journal, JournalCounts, Prune,
-    UnreadableNotification,
+    RegisterResult, UnreadableNotification,
 };
 use std::sync::Arc;
 
@@ -107,7 +107,12 @@ pub async fn a_day_has_all_that_was_registered_in_it_with_its_end(store: &dyn St
             order: Some(OrderPlace::new("o", number, OrderMode::Latest).expect("a place")),
             ..registration(key(&format!("order-{number}")))
         };
-        keep(journal, registering_at(ordered, START_MS + 5 + number)).await;
+        let registering = registering_at(ordered, START_MS + 5 + number);
+        let replies = journal.register(&[registering]).await.expect("kept");
+        match (number, &replies[..]) {
+            (1, [RegisterResult::Created]) | (2, [RegisterResult::CreatedOver(_)]) => {}
+            (_, replies) => panic!("{number}: {replies:?}"),
+        }
     }
     one(journal, "the last", DAY_MS - 1).await;
     one(journal, "the day after", DAY_MS).await;
