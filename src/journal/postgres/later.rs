@@ -8,11 +8,14 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::statements::each;
 use crate::domain::lane::Lane;
-use crate::domain::later::{LaneAfter, LaterCount};
+use crate::domain::later::{LATER_MS, LaneAfter, LaterCount};
 use crate::journal::Cursor;
 use crate::journal::sql_values::limit_of;
 use async_trait::async_trait;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+
+// The statements here, in `advance.rs` and in `register.rs` have the number as text.
+const _: () = assert!(LATER_MS == 10_000);
 
 /// Goes from each lane to the next one, however many rows a lane has.
 const LANES: &str = "

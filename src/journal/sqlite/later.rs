@@ -2,9 +2,12 @@
 
 use super::error::SqliteFailure;
 use crate::domain::lane::Lane;
-use crate::domain::later::{LaneAfter, LaterCount};
+use crate::domain::later::{LATER_MS, LaneAfter, LaterCount};
 use crate::journal::sql_values::limit_of;
 use sqlx::SqlitePool;
+
+// The statements here and the index have the number as text.
+const _: () = assert!(LATER_MS == 10_000);
 
 /// The rows of the index. SQLite uses it only for a statement that has its condition.
 macro_rules! later {
