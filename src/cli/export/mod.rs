@@ -165,11 +165,18 @@ impl<'a> DayExport<'a> {
             }
             return Err(anyhow!(totals.difference()).into());
         }
-        if let Some(path) = &self.arguments.totals {
-            let document = format!("{:#}\n", totals.as_json(&subject));
-            write_file(path, document.as_bytes())?;
-        }
+        // Written before the file gets its name, and named after it: an old file never stands beside new totals.
+        let part = match &self.arguments.totals {
+            Some(path) => {
+                let document = format!("{:#}\n", totals.as_json(&subject));
+                Some(write_part(path, document.as_bytes())?)
+            }
+            None => None,
+        };
         output.finish().await?;
+        if let Some(part) = part {
+            part.keep()?;
+        }
         self.tell(&totals.as_text(&subject))
     }
 
@@ -330,9 +337,10 @@ fn unread(error: JournalError) -> CommandFailure {
     CommandFailure::Failed(anyhow::Error::from(error).context("reading the day"))
 }
 
-fn write_file(path: &Path, content: &[u8]) -> Result<(), CommandFailure> {
+/// Writes a file that has its name only when it is kept.
+fn write_part(path: &Path, content: &[u8]) -> Result<PartFile, CommandFailure> {
     let (part, mut file) = PartFile::create(path)?;
     file.write_all(content)
         .with_context(|| path.display().to_string())?;
-    part.keep()
+    Ok(part)
 }
