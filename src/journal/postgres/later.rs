@@ -1,7 +1,7 @@
 //! What is pending and due later, by destination.
 //!
 //! A row of `statuses` has its destination in `later_lane` while it is pending and due later
-//! ([`LATER_MS`](crate::domain::later::LATER_MS)), and an index has nothing else. Every statement that writes a status
+//! ([`LATER_MS`]), and an index has nothing else. Every statement that writes a status
 //! writes that column too. Servers of a version before it do not, so what they wrote is filled in afterwards.
 
 use super::connections::PostgresCall;

@@ -1,4 +1,4 @@
-//! What is pending and due later, by destination: an index has nothing else ([`LATER_MS`](crate::domain::later::LATER_MS)).
+//! What is pending and due later, by destination: an index has nothing else ([`LATER_MS`]).
 
 use super::error::SqliteFailure;
 use crate::domain::lane::Lane;
