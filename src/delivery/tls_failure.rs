@@ -104,10 +104,10 @@ fn certificate(error: &CertificateError) -> TlsReason {
             TlsReason::UnsupportedAlgorithm
         }
         // The error of an authority's own certificate is here too. `openssl req -x509` makes such ones.
-        CertificateError::Other(error) => TlsReason::Unfit {
+        CertificateError::Other(error) => TlsReason::NotForServers {
             error: error.0.to_string(),
         },
-        _ => TlsReason::Unfit {
+        _ => TlsReason::NotForServers {
             error: error.to_string(),
         },
     }

@@ -26,7 +26,7 @@ sentences!(
         BadSignature = "the receiver's certificate, or one in its chain, has a wrong signature";
         Unreadable = "the receiver's certificate, or one in its chain, cannot be read";
         UnsupportedAlgorithm = "the receiver's certificate, or one in its chain, is signed with an algorithm that is not supported";
-        Unfit { error: String } = "the certificate cannot be used for a server ({error}); self-signed certificates often cannot";
+        NotForServers { error: String } = "the certificate cannot be used for a server ({error}); self-signed certificates often cannot";
         RefusedVersions = "the receiver refused TLS 1.2 and 1.3; it probably speaks only older versions";
         RefusedHandshake = "the receiver refused the TLS handshake: it accepts none of the versions and ciphers that were offered, or needs a client certificate";
         UnknownName = "the receiver does not know the host name for TLS (alert UnrecognisedName)";

@@ -43,7 +43,7 @@ pub(super) fn of_tls(reason: &TlsReason) -> ChineseReason<'_> {
         TlsReason::UnsupportedAlgorithm => {
             plain("商户的证书或证书链中的证书使用了不支持的签名算法")
         }
-        TlsReason::Unfit { error } => (
+        TlsReason::NotForServers { error } => (
             "证书不能用于服务器，自签名证书常有此问题".to_string(),
             error.as_str(),
         ),
