@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// The version of the rules; `tests/browser.sh` fetches it.
 const AXE: &str = "4.12.1";
 
-/// A page, and what is clicked there before it is looked at, each with a text to be typed if that is not empty.
+/// A page, and what is clicked there before it is looked at, each with a text to be typed if that is not empty. Buttons lead to
+/// another page.
 struct Shown {
     path: String,
     then: &'static [(&'static str, &'static str)],
@@ -82,6 +83,7 @@ impl Shown {
         browser.go(&scene.url(&self.path)).await;
         for (selector, text) in self.then {
             match *text {
+                "" if selector.ends_with("button") => browser.follow(selector).await,
                 "" => browser.click(selector).await,
                 text => browser.type_into(selector, text).await,
             }
@@ -102,7 +104,7 @@ pub async fn sign_in(browser: &Chromium, scene: &Scene) {
     browser.go(&scene.url("/ui/sign-in")).await;
     let key = scene.admin.key().expect("a key");
     browser.type_into("#key", key).await;
-    browser.click("main button").await;
+    browser.follow("main button").await;
     browser.see(".tiles").await;
 }
 

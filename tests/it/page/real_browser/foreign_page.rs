@@ -11,7 +11,7 @@ async fn a_foreign_page_cannot_act_for_a_person_who_is_signed_in() {
     let desk = Desk::open().await;
     browser.go(&desk.url(&Desk::path())).await;
     browser.type_into("#key", desk.key()).await;
-    browser.click("main button").await;
+    browser.follow("main button").await;
     browser.see("#replay").await;
     // As if the token had become known.
     let own_token = "#replay [name=form_token]";
@@ -25,7 +25,7 @@ async fn a_foreign_page_cannot_act_for_a_person_who_is_signed_in() {
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("http://{host}:{}/", foreign.port());
         browser.go(&url).await;
-        browser.click("#post").await;
+        browser.follow("#post").await;
         assert_eq!(browser.text("h1").await, "This did not work");
         assert_eq!(
             browser.url().await,
@@ -46,7 +46,7 @@ async fn a_foreign_page_cannot_act_for_a_person_who_is_signed_in() {
     // The session is good all the same, and the same request from the page itself does it.
     browser.go(&desk.url(&Desk::path())).await;
     browser.click("#replay > summary").await;
-    browser.click("#replay button").await;
+    browser.follow("#replay button").await;
     browser.see(".notice-done").await;
     assert_eq!(desk.admin.get(ORDER).await["series"], 2);
     desk.merchant.release();

@@ -12,7 +12,7 @@ async fn a_hidden_tab_ends_its_stream_and_takes_it_up_again_when_shown() {
     let desk = Desk::open().await;
     browser.go(&desk.url(&Desk::path())).await;
     browser.type_into("#key", desk.key()).await;
-    browser.click("main button").await;
+    browser.follow("main button").await;
     browser.see(".live.live-on").await;
     let mut seen = Seen::default();
     seen.until(&browser, |seen| seen.opened.len() == 1).await;

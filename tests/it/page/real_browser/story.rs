@@ -85,14 +85,14 @@ async fn tell(setup: Setup, words: &Words) {
     assert_eq!(browser.attribute("html", "lang").await, words.tag);
     assert_eq!(browser.text("h1").await, words.sign_in);
     browser.type_into("#key", desk.key()).await;
-    browser.click("main button").await;
+    browser.follow("main button").await;
     find(&browser, &desk).await;
     read(&browser, words).await;
 
     browser.click("#replay > summary").await;
     assert_eq!(browser.text("#replay button").await, words.replay);
     browser.type_into("#reason-replay", REASON).await;
-    browser.click("#replay button").await;
+    browser.follow("#replay button").await;
     assert_eq!(browser.text(".notice-done").await, words.replayed);
     browser.see("h1 .chip-in_flight").await;
     let state = browser.text("h1 .chip").await;
@@ -122,7 +122,7 @@ async fn tell(setup: Setup, words: &Words) {
 /// Looks for the order in the box that is on every page.
 async fn find(browser: &Chromium, desk: &Desk) {
     browser.type_into("#find", ORDER).await;
-    browser.click(".find button").await;
+    browser.follow(".find button").await;
     browser.see("h1.id").await;
     assert_eq!(browser.url().await, desk.url(&Desk::path()));
 }

@@ -15,18 +15,18 @@ async fn a_dead_letter_is_replayed_by_links_and_forms_alone() {
     // What is asked for leads to the sign-in, and from there on.
     browser.go(&desk.url("/ui/dead-letters")).await;
     browser.type_into("#key", desk.key()).await;
-    browser.click("main button").await;
+    browser.follow("main button").await;
     assert_eq!(browser.url().await, desk.url("/ui/dead-letters"));
     // The script would have put its tools here.
     assert_eq!(browser.text("#tools").await, "");
     browser.type_into("#find", ORDER).await;
-    browser.click(".find button").await;
+    browser.follow(".find button").await;
     assert_eq!(browser.url().await, desk.url(&Desk::path()));
     browser.see("h1 .chip-dead").await;
 
     browser.click("#replay > summary").await;
     browser.type_into("#reason-replay", REASON).await;
-    browser.click("#replay button").await;
+    browser.follow("#replay button").await;
     assert_eq!(browser.text(".notice-done").await, ENGLISH.replayed);
     let done = format!("{}?done=replay", Desk::path());
     assert_eq!(browser.url().await, desk.url(&done));
@@ -37,10 +37,10 @@ async fn a_dead_letter_is_replayed_by_links_and_forms_alone() {
     let history = browser.text(".history").await;
     assert!(history.contains(REASON), "{history}");
     // The language is chosen by a link, which leads back.
-    browser.click("[hreflang=zh-Hans]").await;
+    browser.follow("[hreflang=zh-Hans]").await;
     assert_eq!(browser.url().await, desk.url(&Desk::path()));
     assert_eq!(browser.text("h1 .chip").await, CHINESE.delivered);
-    browser.click(".who button").await;
+    browser.follow(".who button").await;
     assert_eq!(browser.text("h1").await, CHINESE.sign_in);
     while desk.merchant.arrived().is_some() {}
     browser.close().await;

@@ -134,7 +134,19 @@ impl Chromium {
         value.as_str().unwrap_or_default().to_string()
     }
 
-    /// Clicks an element, and waits for the page to which that leads.
+    /// Clicks an element that leads to a page, and waits until that has taken the place of the one that is open. The
+    /// driver itself waits only for what the click had begun when it returned, which may be nothing yet.
+    pub async fn follow(&self, selector: &str) {
+        let page = format!("/element/{}/name", self.element("html").await);
+        self.click(selector).await;
+        let what = format!("the page to which {selector} leads");
+        within(&what, async {
+            while self.call(Method::GET, &page, None).await.is_ok() {}
+        })
+        .await;
+    }
+
+    /// Clicks an element that leads to no other page.
     pub async fn click(&self, selector: &str) {
         self.on(selector, Method::POST, "/click", Some(json!({})))
             .await;
