@@ -10,7 +10,7 @@ url=$1 order=$2 amount=$3
 # Sent again until it is certain: the same registration is never delivered twice.
 for try in 1 2 3 4 5; do
   answer=$(curl --silent --show-error --max-time 10 --write-out '\n%{http_code}' "$server/v1/notifications" \
-    --header "Authorization: Bearer ${RINGBACK_API_KEY:-}" --header 'Content-Type: application/json' --data @- <<JSON
+    ${RINGBACK_API_KEY:+--header "Authorization: Bearer $RINGBACK_API_KEY"} --header 'Content-Type: application/json' --data @- <<JSON
 { "topic": "payment.succeeded", "id": "$order", "url": "$url", "body": { "order": "$order", "amount": "$amount" } }
 JSON
   ) || answer='no answer

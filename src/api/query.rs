@@ -363,7 +363,7 @@ struct ListedState {
     is_due: bool,
 }
 
-/// Reads a state. Two are not stored: `in_flight` means scheduled, with an attempt in flight, and `due` means scheduled, with
+/// Reads a state. Three are not stored: `pending` means scheduled, whether an attempt is in flight or not; `in_flight` means scheduled, with an attempt in flight, and `due` means scheduled, with
 /// an attempt that is due now.
 fn parse_state(name: &str) -> Result<ListedState, String> {
     let scheduled = |is_in_flight, is_due| ListedState {
@@ -372,6 +372,10 @@ fn parse_state(name: &str) -> Result<ListedState, String> {
         is_due,
     };
     match (name, State::from_name(name)) {
+        ("pending", _) => Ok(ListedState {
+            stored: Some(State::Scheduled),
+            ..ListedState::default()
+        }),
         ("due", _) => Ok(scheduled(false, true)),
         ("in_flight", _) => Ok(scheduled(true, false)),
         (_, Some(State::Scheduled)) => Ok(scheduled(false, false)),
@@ -379,9 +383,10 @@ fn parse_state(name: &str) -> Result<ListedState, String> {
             stored: Some(state),
             ..ListedState::default()
         }),
-        (_, None) => {
-            Err("a state is scheduled, due, in_flight, delivered, dead or cancelled".to_string())
-        }
+        (_, None) => Err(
+            "a state is pending, scheduled, due, in_flight, delivered, dead or cancelled"
+                .to_string(),
+        ),
     }
 }
 

@@ -214,7 +214,9 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
         "held" => "its lane was held",
         "probing" => "the destination answered no call, and was only probed",
         "rate" => "the rate of its lane allowed no more calls",
-        "concurrency" => "its lane had as many calls in flight as it may",
+        "concurrency" => {
+            "its lane had as many calls in flight as it may, or the attempt before had not ended"
+        }
         "busy" => "Ringback made as many calls as it may",
         "proxy" => "the proxy of a server failed",
         "keys" => "a signing key of the endpoint could not be opened",
@@ -256,7 +258,8 @@ fn call_of(attempt: &AttemptDetails) -> Option<String> {
         (attempt.endpoint_version).map(|version| format!("version {version} of the endpoint")),
     );
     let keys = attempt.key_ids.as_deref().unwrap_or_default();
-    if !keys.is_empty() {
+    let is_sent = phases.is_none_or(|phases| phases.first_byte_ms.is_some());
+    if is_sent && attempt.outcome != "blocked" && !keys.is_empty() {
         facts.push(format!("signed with {}", keys.join(" and ")));
     }
     (!facts.is_empty()).then(|| facts.join(", "))

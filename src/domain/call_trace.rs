@@ -102,6 +102,15 @@ impl CallTrace {
         self.is_kept || later.iter().any(|phase| self.phase_us(*phase).is_some())
     }
 
+    /// Whether the call certainly ended before its request was sent: it got to a phase of opening a connection, and to none
+    /// after.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        let opening = [Phase::Dns, Phase::Connect, Phase::Tls];
+        let known = |phases: &[Phase]| phases.iter().any(|phase| self.phase_us(*phase).is_some());
+        known(&opening) && !known(&[Phase::FirstByte, Phase::Body])
+    }
+
     /// The version of HTTP that was spoken. `None` if no request was sent.
     #[must_use]
     pub fn http(&self) -> Option<HttpVersion> {

@@ -218,7 +218,7 @@ fn tiles(reading: &OverviewReading, t: &'static OverviewTexts) -> Vec<CountTile>
             "scheduled",
             t.pending,
             counts.pending,
-            "/ui/search?state=scheduled",
+            "/ui/search?state=pending",
         ),
         tile("due", t.due, due, "/ui/search?state=due"),
         tile(

@@ -28,7 +28,8 @@ pub fn list_parameters() -> Vec<Parameter> {
         .max_length(Some(LONGEST_URL_PART))
         .pattern(Some("^[!-~]*$"));
     let mut states = state_names();
-    states.insert(1, "due");
+    states.insert(0, "pending");
+    states.insert(2, "due");
     let described = [
         topic(),
         (id(), "The id."),
@@ -37,7 +38,7 @@ pub fn list_parameters() -> Vec<Parameter> {
         (part, "A part of the URL."),
         (
             names(&states),
-            "The state. With `due`, the list has what is `scheduled` and due now, the one that became due last first, and `from` \
+            "The state. `pending` is what is `scheduled` or `in_flight`. With `due`, the list has what is `scheduled` and due now, the one that became due last first, and `from` \
              and `to` are compared with when it became due.",
         ),
         lane(),

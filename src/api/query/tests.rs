@@ -87,6 +87,7 @@ fn lists_are_filtered_by_what_the_query_says() {
 #[test]
 fn states_are_told_apart_by_attempts_in_flight() {
     for (name, state, in_flight, is_due) in [
+        ("pending", State::Scheduled, None, false),
         ("scheduled", State::Scheduled, Some(false), false),
         ("due", State::Scheduled, Some(false), true),
         ("in_flight", State::Scheduled, Some(true), false),
@@ -145,7 +146,7 @@ fn wrong_parameters_are_named() {
     check("limit=0&state=x&y=1&z=1", "; and 1 more");
     check(
         "limit=0&state=x",
-        "state: a state is scheduled, due, in_flight, delivered, dead or cancelled; limit: ",
+        "state: a state is pending, scheduled, due, in_flight, delivered, dead or cancelled; limit: ",
     );
 }
 

@@ -33,7 +33,7 @@ pub fn examine(config: &ServeConfig) -> Vec<Finding> {
     let there = config.secret_files.iter().filter(|path| path.exists());
     let there = there.count();
     if exposed.is_empty() && there > 0 {
-        let text = format!("{there} files with secrets; none can be read by other users");
+        let text = format!("files with secrets: {there}; none can be read by other users");
         findings.push(Finding::ok("key files", text));
     }
     findings

@@ -120,7 +120,7 @@ fn users(config: &ServeConfig, users: JournalUsers) -> Finding {
             "give this server the same --redis",
         ),
         JournalUsers::Sharing(many) => {
-            Finding::ok(SUBJECT, format!("{many} servers use the journal now"))
+            Finding::ok(SUBJECT, format!("servers that use the journal now: {many}"))
         }
     }
 }

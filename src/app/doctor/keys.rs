@@ -200,7 +200,7 @@ async fn endpoint_keys(
         return Ok(None);
     }
     if unusable.is_empty() {
-        let text = format!("the keys of {tried} endpoints can be opened");
+        let text = format!("endpoints whose keys can be opened: {tried}");
         return Ok(Some(Finding::ok(SUBJECT, text)));
     }
     let many = unusable.len();

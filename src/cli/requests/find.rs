@@ -62,6 +62,10 @@ pub fn run(arguments: &FindArguments) -> Result<(), CommandFailure> {
             lines[0].push_str(" so far");
             lines.push(format!("  to look on: --cursor {cursor}"));
             lines.push("  to look faster: --topic, --lane, --from".to_string());
+        } else if arguments.url.is_none() {
+            lines.push(
+                "  upper and lower case differ in ids; to look in URLs: --url TEXT".to_string(),
+            );
         }
         let refusal = Refusal::nothing_found(lines, page.clone());
         return Err(CommandFailure::Refused(Box::new(refusal)));

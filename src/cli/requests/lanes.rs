@@ -114,7 +114,16 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
         }
         LaneCommand::Hold(LaneReasonArguments { one, reason }) => {
             let answer = ask(one, "hold", &json!({ "reason": reason }))?;
-            print_lane(answer, &one.server)
+            let held = serde_json::from_slice(&answer).context(NOT_OURS)?;
+            print_lane(answer, &one.server)?;
+            // It may be held before its first notification, so this is no error.
+            if is_unknown(&held) {
+                eprintln!(
+                    "note: nothing is pending for this destination, and no call to it has ended yet; is it spelt as in the \
+                     registrations?"
+                );
+            }
+            Ok(())
         }
         LaneCommand::Release(LaneReasonArguments { one, reason }) => {
             let answer = ask(one, "release", &json!({ "reason": reason }))?;
@@ -135,6 +144,11 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
             }
         }
     }
+}
+
+/// Whether a server knows nothing of a lane but what people have set.
+fn is_unknown(lane: &Value) -> bool {
+    lane["pending"] == 0 && lane["in_flight"] == 0 && lane["last_outcome"].is_null()
 }
 
 fn parse(one: &OneLaneArguments) -> Result<Lane, CommandFailure> {

@@ -95,7 +95,7 @@ impl<'a> AttemptCard<'a> {
             is_good: answer.outcome == Outcome::Acknowledged,
             meaning: t.meaning(answer.outcome),
             matter: t.matter(answer.outcome),
-            causes: t.causes(answer.outcome),
+            causes: t.causes(answer.outcome, trace.is_unsent()),
             status: answer.status,
             due: TimeTag(attempt.due_ms),
             started: TimeTag(attempt.started_ms),
@@ -116,7 +116,10 @@ impl<'a> AttemptCard<'a> {
             tls: trace.tls.map(TlsVersion::as_str),
             http: trace.http().map(HttpVersion::as_str),
             endpoint_version: trace.endpoint_version,
-            key_ids: trace.key_ids.join(", "),
+            key_ids: match trace.is_unsent() || answer.outcome == Outcome::Blocked {
+                true => String::new(),
+                false => trace.key_ids.join(", "),
+            },
             retry_after: trace.retry_after.map(|asked| match asked {
                 RetryAfter::Unusable => own.unusable.to_string(),
                 RetryAfter::Seconds(_) | RetryAfter::Date(_) => asked.shown(),

@@ -173,6 +173,7 @@ impl Filters {
         }
         match (self.state.as_str(), State::from_name(&self.state)) {
             ("", _) => {}
+            ("pending", _) => filter.state = Some(State::Scheduled),
             ("in_flight", _) => {
                 filter.state = Some(State::Scheduled);
                 self.in_flight = Some(true);

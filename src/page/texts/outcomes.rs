@@ -29,8 +29,9 @@ super::texts!(OutcomeTexts {
     wrong_answer_causes: "The code prints nothing, a login page, a byte order mark, a warning before the text, or nearly the right text (SUCCESS, ok, quotes). The bytes must be exactly the agreed ones.", "常见原因：程序没有输出内容；返回了登录页；内容前有 BOM；先输出了警告信息；或文本相近但不一致（SUCCESS、ok、带引号）。应答字节必须与约定完全一致。";
     http_status_causes: "404: wrong path. 401 or 403: a login or a firewall. 301 or 302: the registered URL is not the final one. 5xx: the merchant's program failed. 429 or 503: overloaded.", "404：路径错误；401、403：需要登录或被防火墙拦截；301、302：登记的地址并非最终地址；5xx：商户程序出错；429、503：商户系统过载。";
     timeout_causes: "The merchant's program works too long before it answers. It should store the notification, answer at once, and do the rest afterwards. It may have acted on it: ask before a replay.", "商户程序应答前处理时间过长。建议先保存通知并立即应答，再异步处理。商户可能已经入账，重放前请先确认。";
+    timeout_unsent_causes: "Nothing was sent. The server is off or overloaded, a firewall drops calls, name servers are slow, or the port does not speak TLS.", "未发送任何内容。服务器已停止或过载、防火墙丢弃了请求、域名服务器响应缓慢，或该端口不支持 TLS。";
     connect_causes: "The server is stopped, the port in the URL is wrong, or a firewall refuses or drops calls.", "商户服务器已停止、地址中的端口错误，或防火墙拒绝、丢弃了请求。";
-    tls_causes: "Expired certificate, certificate of another host, missing intermediate certificates, or TLS older than 1.2.", "证书过期、证书域名不符、缺少中间证书，或 TLS 版本低于 1.2。";
+    tls_causes: "A certificate that has expired, is for another host, is self-signed or of a private authority, or lacks its intermediate certificates; TLS older than 1.2; or no TLS on this port.", "证书过期、证书域名不符、证书为自签名或由私有 CA 签发、缺少中间证书；TLS 版本低于 1.2；或该端口不支持 TLS。";
     dns_causes: "A typing error in the URL, an expired domain, or name servers that do not answer.", "地址拼写错误、域名过期，或域名服务器无响应。";
     blocked_causes: "The URL leads to an internal address, or is plain http. Correct the URL, or have an operator allow the address.", "地址指向内网，或使用了明文 http。请更正地址，或由运维人员放行。";
     protocol_causes: "The merchant's server or a proxy crashed or restarted while it answered. It may have acted on the notification.", "商户服务器或代理在应答过程中崩溃或重启。商户可能已经处理了该通知。";
@@ -75,9 +76,10 @@ impl OutcomeTexts {
         }
     }
 
-    /// What usually causes an outcome, and what to do.
-    pub fn causes(&self, outcome: Outcome) -> &'static str {
+    /// What usually causes an outcome, and what to do. `is_unsent` says that the call ended before its request was sent.
+    pub fn causes(&self, outcome: Outcome, is_unsent: bool) -> &'static str {
         match outcome {
+            Outcome::Timeout if is_unsent => self.timeout_unsent_causes,
             Outcome::Acknowledged => self.acknowledged_causes,
             Outcome::WrongAnswer => self.wrong_answer_causes,
             Outcome::HttpStatus => self.http_status_causes,

@@ -7,6 +7,7 @@ use crate::domain::state::Cause;
 
 super::texts!(StateTexts {
     scheduled: "pending", "待投递";
+    pending: "pending or in flight", "待投递或投递中";
     due: "due now", "已到投递时间";
     in_flight: "in flight", "投递中";
     delivered: "delivered", "已送达";
@@ -20,7 +21,7 @@ super::texts!(StateTexts {
     wait_held: "its destination is held", "目标已被暂停投递";
     wait_probing: "its destination answers no call and is only probed", "目标无响应，仅做探测";
     wait_rate: "the rate of its destination allows no more calls now", "已达到目标的限速";
-    wait_concurrency: "its destination has as many calls in flight as it may", "目标的并发数已达上限";
+    wait_concurrency: "its destination has as many calls in flight as it may, or the attempt before has not ended", "目标的并发数已达上限，或上一次投递尚未结束";
     wait_busy: "the servers make as many calls as they may", "服务器的并发数已达上限";
     wait_keys: "a signing key of the endpoint could not be opened", "端点的签名密钥无法解密";
     wait_order: "another notification of its order comes first", "等待同一订单序列中靠前的通知";
@@ -37,6 +38,7 @@ impl StateTexts {
     pub fn state(&self, name: &str) -> &'static str {
         match name {
             "scheduled" => self.scheduled,
+            "pending" => self.pending,
             "due" => self.due,
             "in_flight" => self.in_flight,
             "delivered" => self.delivered,
@@ -89,7 +91,8 @@ impl StateTexts {
 }
 
 /// The state names that a search can be restricted to.
-pub const STATES: [&str; 6] = [
+pub const STATES: [&str; 7] = [
+    "pending",
     "scheduled",
     "due",
     "in_flight",
