@@ -41,6 +41,7 @@ mod api_keys;
 mod audit_log;
 mod change;
 mod check_sample;
+mod damaged_row;
 mod day;
 pub mod decorator;
 mod default_keys;

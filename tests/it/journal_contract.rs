@@ -322,6 +322,7 @@ macro_rules! contract {
             days::pages_of_a_day_follow_on_each_other,
             days::a_day_of_a_topic_and_of_an_endpoint_has_those_alone,
             days::what_cannot_be_read_is_named_and_counted,
+            pending::what_cannot_be_read_delays_no_other,
             days::it_is_known_up_to_when_a_day_may_lack_something,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,

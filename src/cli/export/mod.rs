@@ -129,7 +129,9 @@ impl<'a> DayExport<'a> {
         let endpoint = endpoint
             .transpose()
             .map_err(|bad| wrong("endpoint", &bad))?;
-        if arguments.output.is_some() && arguments.output == arguments.totals {
+        if let (Some(output), Some(totals)) = (&arguments.output, &arguments.totals)
+            && are_one_file(output, totals)
+        {
             return Err(wrong("totals", &"this is the file of --output"));
         }
         let journal = load_journal(&arguments.journal.flags, |name| std::env::var_os(name))?;
@@ -331,6 +333,20 @@ impl<'a> DayExport<'a> {
         let _ = io::stderr().write_all(text.as_bytes());
         Ok(())
     }
+}
+
+/// Whether two paths name one file, which need not exist yet: it then has one name in one directory.
+fn are_one_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        path.canonicalize().ok().or_else(|| {
+            let dir = match path.parent()? {
+                dir if dir.as_os_str().is_empty() => Path::new("."),
+                dir => dir,
+            };
+            Some(dir.canonicalize().ok()?.join(path.file_name()?))
+        })
+    };
+    one == other || place(one).is_some_and(|place_of_one| Some(place_of_one) == place(other))
 }
 
 fn unread(error: JournalError) -> CommandFailure {

@@ -62,7 +62,7 @@ pub fn run(arguments: &FindArguments) -> Result<(), CommandFailure> {
             lines[0].push_str(" so far");
             lines.push(format!("  to look on: --cursor {cursor}"));
             lines.push("  to look faster: --topic, --lane, --from".to_string());
-        } else if arguments.url.is_none() {
+        } else if arguments.url.is_none() && !text_is_webhook_id(arguments) {
             lines.push(
                 "  upper and lower case differ in ids; to look in URLs: --url TEXT".to_string(),
             );
@@ -74,6 +74,12 @@ pub fn run(arguments: &FindArguments) -> Result<(), CommandFailure> {
         let page = serde_json::from_slice(page)?;
         Ok(show::list(&page, Colours::of_stdout(), now_ms()))
     })
+}
+
+/// Whether a webhook id is looked for.
+fn text_is_webhook_id(arguments: &FindArguments) -> bool {
+    let text = arguments.text.as_deref();
+    text.is_some_and(|text| text.starts_with("msg_"))
 }
 
 /// The parameters of a list by which a text is looked for, one after the other until something is found.

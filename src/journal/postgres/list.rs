@@ -78,14 +78,11 @@ impl PostgresCall for FindListPage<'_> {
             next = Some(Cursor { at_ms, row: row_id });
             match Fields::of(row).stored(&mut ladders) {
                 Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
-                Err(error) => {
-                    tracing::error!(
-                        row_id,
-                        %error,
-                        "a notification in the journal cannot be read, so lists and comparisons with the schedule \
-                         leave it out; repair its row"
-                    );
-                }
+                Err(error) => Fields::log_damaged(
+                    row,
+                    &error,
+                    "lists and comparisons with the schedule leave",
+                ),
             }
         }
         if !more {

@@ -245,12 +245,7 @@ impl PostgresCall for FindPendingPage {
             match Fields::of(row).pending(&mut ladders, self.bodies) {
                 Ok(pending) => page.push(pending),
                 // A row that cannot be read must not delay the other notifications.
-                Err(error) => tracing::error!(
-                    row_id,
-                    %error,
-                    "a pending notification in the journal cannot be read, so loading the schedule leaves it out; \
-                     repair its rows in `notifications`, `statuses` and `payloads`"
-                ),
+                Err(error) => Fields::log_damaged(row, &error, "loading the schedule leaves"),
             }
         }
         Ok((page, cursor))

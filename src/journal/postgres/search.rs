@@ -243,14 +243,7 @@ fn stored(rows: &[PgRow]) -> Result<Vec<StoredNotification>, PostgresFailure> {
     for row in rows {
         match Fields::of(row).stored(&mut ladders) {
             Ok(stored) => read.push(stored),
-            Err(error) => {
-                let row_id: i64 = row.try_get(0)?;
-                tracing::error!(
-                    row_id,
-                    %error,
-                    "a notification in the journal cannot be read, so a search leaves it out; repair its row"
-                );
-            }
+            Err(error) => Fields::log_damaged(row, &error, "a search leaves"),
         }
     }
     Ok(read)

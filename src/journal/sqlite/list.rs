@@ -20,7 +20,8 @@ use crate::journal::rows::{Fields, Ladders, StoredNotification};
 use crate::journal::search::{Search, SearchFindings, page_of};
 use crate::journal::sql_values::{lanes_text, limit_of};
 use crate::journal::{Cursor, Filter, Order, SnapshotPage};
-use sqlx::{AssertSqlSafe, SqlitePool};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row as _, SqlitePool};
 
 /// Reads a page. For a page, at most `most_scanned` rows are read.
 pub(super) async fn list(
@@ -68,20 +69,21 @@ pub(super) async fn list(
         .await?;
     let more = found.len() > limit;
     let mut ladders = Ladders::default();
-    let page: Vec<StoredNotification> = found
-        .iter()
-        .take(limit)
-        .map(|row| Fields::of(row).stored(&mut ladders))
-        .collect::<Result<_, _>>()?;
-    let next = match page.last() {
-        Some(last) if more => Some(Cursor {
-            at_ms: order.at_ms(&last.snapshot),
-            row: last.row_id,
-        }),
+    let mut items = Vec::with_capacity(found.len());
+    for row in found.iter().take(limit) {
+        match Fields::of(row).stored(&mut ladders) {
+            Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
+            Err(error) => {
+                Fields::log_damaged(row, &error, "lists and comparisons with the schedule leave")
+            }
+        }
+    }
+    let next = match found.iter().take(limit).last() {
+        Some(last) if more => Some(place_of_row(last, order)?),
         _ => scan_end,
     };
     Ok(SnapshotPage {
-        items: page.into_iter().map(|stored| stored.snapshot).collect(),
+        items,
         next,
         too_many_topics: false,
     })
@@ -89,6 +91,23 @@ pub(super) async fn list(
 
 fn range_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
     ListRange::of(filter, cursor, |at_ms| (at_ms, i64::MIN), place_of)
+}
+
+/// The place of a row in the list, also of one that cannot be read.
+fn place_of_row(row: &SqliteRow, order: Order) -> Result<Cursor, SqliteFailure> {
+    let instant = |column| row.try_get::<Option<i64>, _>(column);
+    let at_ms = match order {
+        Order::Registered => instant("registered_ms")?,
+        Order::Ended => instant("ended_ms")?,
+        Order::Due => {
+            let (due_ms, retry_at_ms) = (instant("due_ms")?, instant("retry_at_ms")?);
+            due_ms.min(retry_at_ms).or(due_ms)
+        }
+    };
+    Ok(Cursor {
+        at_ms: at_ms.unwrap_or(i64::MIN),
+        row: row.try_get("row_id")?,
+    })
 }
 
 fn place_of(cursor: Cursor) -> (i64, i64) {

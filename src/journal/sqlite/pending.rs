@@ -108,9 +108,14 @@ pub(super) async fn pending_page(
             if row.try_get("set_aside")? {
                 continue;
             }
-            let pending = Fields::of(row).pending(&mut ladders, bodies)?;
-            bytes += pending.notification.body.held_len();
-            page.push(pending);
+            match Fields::of(row).pending(&mut ladders, bodies) {
+                Ok(pending) => {
+                    bytes += pending.notification.body.held_len();
+                    page.push(pending);
+                }
+                // A row that cannot be read must not delay the other notifications.
+                Err(error) => Fields::log_damaged(row, &error, "loading the schedule leaves"),
+            }
         }
         looked_at += found.len();
         if found.len() < wanted {

@@ -171,10 +171,17 @@ fn in_window(webhook_id: WebhookId, window: SearchWindow) -> Statement {
         .bind(webhook_id.to_bytes().to_vec())
 }
 
+/// Reads the rows. As in a list, one that cannot be read is left out.
 fn stored(rows: &[SqliteRow]) -> Result<Vec<StoredNotification>, SqliteFailure> {
     let mut ladders = Ladders::default();
-    let stored = rows.iter().map(|row| Fields::of(row).stored(&mut ladders));
-    Ok(stored.collect::<Result<_, _>>()?)
+    let mut read = Vec::with_capacity(rows.len());
+    for row in rows {
+        match Fields::of(row).stored(&mut ladders) {
+            Ok(stored) => read.push(stored),
+            Err(error) => Fields::log_damaged(row, &error, "a search leaves"),
+        }
+    }
+    Ok(read)
 }
 
 #[cfg(test)]

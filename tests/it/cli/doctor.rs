@@ -231,7 +231,7 @@ fn a_running_server_is_no_problem_and_its_files_are_judged() {
     found.has(("migrations", "ok"), "is that of this version", "");
     found.has(("master key", "ok"), "it is that of the journal", "");
     found.has(("signing keys", "ok"), "can be opened", "");
-    found.has(("key files", "ok"), "2 files with secrets", "");
+    found.has(("key files", "ok"), "files with secrets: 2", "");
     let after = server.stop("TERM");
     assert_eq!(after.status, 0, "{}", after.stderr);
 

@@ -35,6 +35,9 @@ async fn refused(server: &Process, words: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), complaint)
 }
 
+/// What helps who looks for an id in vain.
+const HINT: &str = "upper and lower case differ in ids; to look in URLs: --url TEXT";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notification_is_found_by_what_the_merchant_knows() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -113,20 +116,22 @@ async fn a_notification_is_found_by_what_the_merchant_knows() {
     );
     let nothing: Value = serde_json::from_slice(&nothing.stdout).expect("JSON");
     let expected = json!({
-        "title": "Nothing was found", "detail": "nothing was found", "items": [], "next_cursor": null,
+        "title": "Nothing was found", "detail": format!("nothing was found; {HINT}"), "items": [], "next_cursor": null,
     });
     assert_eq!(nothing, expected);
-    for words in [
-        &["find", "order-9"][..],
-        &["find", "order-1", "--topic", "closed"],
-        &["find", "--url", "nowhere"],
-        &["find", "msg_00000000000070000000000000000000"],
+    for (words, has_hint) in [
+        (&["find", "order-9"][..], true),
+        (&["find", "order-1", "--topic", "closed"], true),
+        (&["find", "--url", "nowhere"], false),
+        (&["find", "msg_00000000000070000000000000000000"], false),
     ] {
         let (status, complaint) = refused(&server, words).await;
-        assert_eq!(
-            (status, &*complaint),
-            (missing, "ringback: nothing was found\n")
-        );
+        let hint = match has_hint {
+            true => format!("  {HINT}\n"),
+            false => String::new(),
+        };
+        let expected = format!("ringback: nothing was found\n{hint}");
+        assert_eq!((status, complaint), (missing, expected));
     }
     for words in [
         &["find"][..],

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use ringback::domain::body::Body;
 use ringback::domain::change::Change;
 use ringback::domain::notification::{Notification, Registration, Start};
-use ringback::journal::{Journal, Pending};
+use ringback::domain::state::State;
+use ringback::journal::{Filter, Journal, Order, Pending};
 
 /// Every page, until one comes without a cursor.
 async fn pages(journal: &dyn Journal, limit: usize) -> Vec<Vec<Pending>> {
@@ -191,4 +192,43 @@ pub async fn bodies_are_read_by_their_keys(store: &dyn Store) {
     expected.push(Some(body(5)));
     assert!(journal.bodies(&keys).await.expect("read") == expected);
     assert!(journal.bodies(&[]).await.expect("read").is_empty());
+}
+
+pub async fn what_cannot_be_read_delays_no_other(store: &dyn Store) {
+    let journal = store.open().await;
+    for number in 1..=5 {
+        let id = number.to_string();
+        keep(
+            &*journal,
+            registering_at(registration(key(&id)), START_MS + number),
+        )
+        .await;
+    }
+    journal.close().await;
+    drop(journal);
+    let damage = "UPDATE notifications SET ladder = 'rope' WHERE id IN ('2', '4')";
+    store.damage(damage).await;
+    let journal = store.open().await;
+    // Whether it is within a page or its last one.
+    for limit in [1, 2, 3, 10] {
+        assert_eq!(ids(&*journal, limit).await, ["1", "3", "5"], "{limit}");
+        for order in [Order::Registered, Order::Due] {
+            let mut listed = Vec::new();
+            let mut cursor = None;
+            loop {
+                let filter = Filter {
+                    state: Some(State::Scheduled),
+                    ..Filter::default()
+                };
+                let page = journal.list(&filter, order, cursor, limit).await;
+                let page = page.expect("read");
+                listed.extend(page.items.iter().map(|one| one.key.id().to_string()));
+                match page.next {
+                    Some(next) => cursor = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(listed, ["5", "3", "1"], "{order:?}, {limit}");
+        }
+    }
 }
