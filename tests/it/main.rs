@@ -6,6 +6,7 @@ mod cli;
 mod documents;
 mod end_to_end;
 mod endpoint_contract;
+mod fail_over;
 mod interleaving;
 mod journal_contract;
 mod ladder_tables;

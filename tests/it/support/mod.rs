@@ -7,12 +7,16 @@ pub mod forward_proxy;
 pub mod http2;
 pub mod http2_frames;
 pub mod merchant;
+pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod redis_cluster;
+pub mod redis_node;
 pub mod refusing_port;
 pub mod ringback;
+pub mod sentinels;
 pub mod signing;
 pub mod tls;
 

@@ -6,6 +6,7 @@
 
 use redis::AsyncConnectionConfig;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
@@ -13,19 +14,21 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Databases of the shared server; each test takes one for itself.
 const DATABASES: usize = 4_096;
+/// What a server says that holds data, once it is ready.
+const READY: &str = "Ready to accept";
 /// Ports that are tried, since another process may take a free one before the server does.
 const TRIES: usize = 5;
 
 const KEEPER: &str = r#""$@" & server=$!
     while read -r signal; do kill -"$signal" "$server"; done
-    kill "$server" 2>/dev/null; wait "$server""#;
+    kill "$server" 2>/dev/null; kill -CONT "$server" 2>/dev/null; wait "$server""#;
 
 /// A server that ends when this value, or the whole process, does.
 pub struct RedisServer {
@@ -33,8 +36,8 @@ pub struct RedisServer {
     port: u16,
     arguments: Vec<String>,
     dir: TempDir,
-    /// Its process id, once it was paused.
-    paused: OnceLock<String>,
+    /// Its process id, while it is paused.
+    paused: Mutex<Option<String>>,
 }
 
 /// What a server with an append-only file had written down at an instant: each file, by its path
@@ -43,7 +46,7 @@ pub struct RedisServer {
 pub struct Written(BTreeMap<PathBuf, (u64, u64)>);
 
 /// The shell that holds a server.
-struct Running {
+pub struct Running {
     recovery: Child,
     pipe: Option<ChildStdin>,
 }
@@ -74,17 +77,33 @@ impl RedisServer {
             prepare(dir.path());
             let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
             let port = port.expect("a free port").port();
-            if let Some(running) = Running::launch(port, dir.path(), &arguments) {
-                return Self {
-                    running: Some(running),
-                    port,
-                    arguments,
-                    dir,
-                    paused: OnceLock::new(),
-                };
+            if let Some(server) = Self::launch(port, dir, &arguments) {
+                return server;
             }
         }
         panic!("no private Redis server came up in {TRIES} tries");
+    }
+
+    /// Starts a server on this port; `None` if it does not come up there.
+    pub fn start_at(port: u16, arguments: &[String]) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self::launch(port, dir, arguments)
+    }
+
+    fn launch(port: u16, dir: TempDir, arguments: &[String]) -> Option<Self> {
+        let running = Running::launch(&data_node(port, dir.path(), arguments), READY)?;
+        Some(Self {
+            running: Some(running),
+            port,
+            arguments: arguments.to_vec(),
+            dir,
+            paused: Mutex::default(),
+        })
+    }
+
+    /// Whether it runs and was not paused.
+    pub fn is_there(&self) -> bool {
+        self.running.is_some() && self.paused().is_none()
     }
 
     /// Starts a server that has the user of the documents, with these rights.
@@ -116,27 +135,24 @@ impl RedisServer {
             .lines()
             .find_map(|line| line.strip_prefix("process_id:"))
             .expect("its process id");
-        self.paused.get_or_init(|| id.trim().to_string());
-        self.signal("STOP");
+        signal("STOP", id.trim());
+        *self.paused() = Some(id.trim().to_string());
     }
 
-    /// Lets it go on.
+    /// Lets it go on, if it was paused.
     pub fn resume(&self) {
-        self.signal("CONT");
+        if let Some(id) = self.paused().take() {
+            signal("CONT", &id);
+        }
     }
 
-    fn signal(&self, name: &str) {
-        let Some(id) = self.paused.get() else { return };
-        let sent = Command::new("kill")
-            .args([&format!("-{name}"), id])
-            .status();
-        assert!(sent.expect("kill").success());
+    fn paused(&self) -> MutexGuard<'_, Option<String>> {
+        self.paused.lock().expect("not poisoned")
     }
 
     fn end(&mut self) {
         // A paused one would not hear that it is to end.
         self.resume();
-        self.paused.take();
         self.running = None;
     }
 
@@ -145,7 +161,7 @@ impl RedisServer {
         let mut running = self.running.take().expect("it runs");
         let pipe = running.pipe.as_mut().expect("held until dropped");
         writeln!(pipe, "KILL").expect("the shell reads");
-        self.paused.take();
+        *self.paused() = None;
     }
 
     /// What it has written down by now. It writes what a command changed before it answers the command,
@@ -193,7 +209,8 @@ impl RedisServer {
             loop {
                 // It may have much to read in.
                 let running = tokio::task::block_in_place(|| {
-                    Running::launch(self.port, self.dir.path(), &self.arguments)
+                    let arguments = data_node(self.port, self.dir.path(), &self.arguments);
+                    Running::launch(&arguments, READY)
                 });
                 if running.is_some() {
                     return running;
@@ -239,15 +256,11 @@ impl Drop for RedisServer {
 }
 
 impl Running {
-    /// Starts a server; `None` if it ends before it is ready.
-    fn launch(port: u16, dir: &Path, arguments: &[String]) -> Option<Self> {
+    /// Starts the program with these arguments; `None` if it ends before it has said that it is ready.
+    pub fn launch(arguments: &[OsString], ready: &str) -> Option<Self> {
         let mut recovery = Command::new("sh")
             .args(["-c", KEEPER, "recovery"])
             .arg(binary())
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--daemonize", "no"])
-            .args(["--databases", &DATABASES.to_string(), "--dir"])
-            .arg(dir)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -258,11 +271,22 @@ impl Running {
         let output = recovery.stdout.take().expect("piped");
         let running = Self { recovery, pipe };
         let mut lines = BufReader::new(output).lines();
-        let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));
+        let ready = lines.any(|line| line.is_ok_and(|line| line.contains(ready)));
         // Read on, or the server would block once the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         ready.then_some(running)
     }
+}
+
+/// The arguments of a server that holds data.
+fn data_node(port: u16, dir: &Path, arguments: &[String]) -> Vec<OsString> {
+    let (port, databases) = (port.to_string(), DATABASES.to_string());
+    let own = ["--bind", "127.0.0.1", "--port", &port]
+        .into_iter()
+        .chain(["--save", "", "--daemonize", "no"])
+        .chain(["--databases", &databases, "--dir"]);
+    let own = own.map(OsString::from).chain([dir.into()]);
+    own.chain(arguments.iter().map(OsString::from)).collect()
 }
 
 impl Drop for Running {
@@ -271,6 +295,14 @@ impl Drop for Running {
         drop(self.pipe.take());
         let _ = self.recovery.wait();
     }
+}
+
+/// Sends a signal to a process.
+fn signal(name: &str, id: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), id])
+        .status();
+    assert!(sent.expect("kill").success());
 }
 
 /// The files of an append-only file in a directory, which may not be there.

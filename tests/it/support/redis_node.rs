@@ -1,0 +1,121 @@
+//! One Redis server among several, at ports that stay its own while it is dead.
+
+use super::ports::HeldPort;
+use super::redis::RedisServer;
+use super::within;
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult};
+use std::future::Future;
+use std::time::Duration;
+
+/// Ports that are tried for a node. Each was free just before.
+const TRIES: usize = 10;
+/// How long a node may take to answer that may be dead or hung.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How often something is asked for that is awaited.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// A server and its ports.
+pub struct Node {
+    /// The server.
+    pub server: RedisServer,
+    /// Its port for clients, and that of the cluster bus if it has one.
+    ports: Vec<HeldPort>,
+}
+
+impl Node {
+    /// Starts one that holds data alone or for Sentinel.
+    pub fn start(arguments: &[String]) -> Self {
+        Self::start_at(|| vec![HeldPort::any()], arguments)
+    }
+
+    /// Starts one of a cluster.
+    pub fn start_in_cluster(arguments: &[String]) -> Self {
+        Self::start_at(|| HeldPort::pair().into(), arguments)
+    }
+
+    fn start_at(ports: impl Fn() -> Vec<HeldPort>, arguments: &[String]) -> Self {
+        for _ in 0..TRIES {
+            let ports = ports();
+            if let Some(server) = RedisServer::start_at(ports[0].number, arguments) {
+                return Self { server, ports };
+            }
+        }
+        panic!("no Redis server came up at {TRIES} free ports");
+    }
+
+    /// Its port for clients.
+    pub fn port(&self) -> u16 {
+        self.ports[0].number
+    }
+
+    /// Runs a command that must succeed.
+    pub async fn run<Reply: FromRedisValue>(&self, command: &Cmd) -> Reply {
+        let answered = ask(self.port(), command).await;
+        answered.unwrap_or_else(|error| panic!("{:?}: {error}", words(command)))
+    }
+
+    /// Runs a command, if it is there.
+    pub async fn ask<Reply: FromRedisValue>(&self, command: &Cmd) -> Option<Reply> {
+        if !self.server.is_there() {
+            return None;
+        }
+        ask(self.port(), command).await.ok()
+    }
+
+    /// A field of what it says about its replication.
+    pub async fn replication(&self, field: &str) -> Option<String> {
+        let info: String = self.ask(redis::cmd("INFO").arg("replication")).await?;
+        line_of(&info, field)
+    }
+
+    /// Whether it is a replica that has everything which its primary had when it was asked last.
+    pub async fn is_replica_in_sync(&self) -> bool {
+        self.replication("master_link_status").await.as_deref() == Some("up")
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.server.kill();
+    }
+}
+
+/// Runs a command at a port of this machine. Each time over a new connection, since who answers there may have
+/// changed.
+pub async fn ask<Reply: FromRedisValue>(port: u16, command: &Cmd) -> RedisResult<Reply> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(ANSWER))
+        .set_response_timeout(Some(ANSWER));
+    let mut connection = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    command.query_async(&mut connection).await
+}
+
+/// The value in a line `field:value` of a text of several lines.
+pub fn line_of(text: &str, field: &str) -> Option<String> {
+    let values = text.lines().filter_map(|line| line.split_once(':'));
+    let mut values = values.filter(|(name, _)| *name == field);
+    values.next().map(|(_, value)| value.trim().to_string())
+}
+
+/// Asks again and again until there is an answer.
+pub async fn until<Answer, Asked>(what: &str, asked: impl Fn() -> Asked) -> Answer
+where
+    Asked: Future<Output = Option<Answer>>,
+{
+    let asking = async {
+        loop {
+            if let Some(answer) = asked().await {
+                return answer;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    within(what, asking).await
+}
+
+/// A command and its arguments, for messages.
+fn words(command: &Cmd) -> String {
+    String::from_utf8_lossy(&command.get_packed_command()).replace("\r\n", " ")
+}

@@ -1,0 +1,279 @@
+//! A Redis primary with two replicas, watched by three sentinels, in this machine's loopback.
+
+use super::ports::HeldPort;
+use super::redis::Running;
+use super::redis_node::{Node, ask, until};
+use futures_util::future::join_all;
+use redis::Cmd;
+use std::collections::HashMap;
+use std::fs;
+use tempfile::TempDir;
+
+/// The name of the primary.
+const NAME: &str = "ringback-test";
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+/// Ports that are tried for a sentinel.
+const TRIES: usize = 10;
+/// What a sentinel says once it listens.
+const READY: &str = "Sentinel ID is";
+
+/// The servers and the sentinels. They end when this value does.
+pub struct Sentinels {
+    nodes: Vec<Node>,
+    sentinels: Vec<Sentinel>,
+}
+
+/// One sentinel.
+struct Sentinel {
+    _running: Running,
+    port: HeldPort,
+    _dir: TempDir,
+}
+
+impl Sentinels {
+    /// Starts some that replace a dead primary after about a second.
+    pub async fn start() -> Self {
+        Self::start_with(500).await
+    }
+
+    /// Starts some for which no server counts as dead only because the machine is busy.
+    pub async fn start_patient() -> Self {
+        Self::start_with(60_000).await
+    }
+
+    async fn start_with(down_after_ms: u32) -> Self {
+        let arguments = ["--repl-diskless-sync-delay", "0", "--databases", "1"];
+        let arguments = arguments.map(String::from).to_vec();
+        let primary = Node::start(&arguments);
+        let follow = [
+            "--replicaof".to_string(),
+            format!("127.0.0.1 {}", primary.port()),
+        ];
+        let arguments = [arguments, follow.to_vec()].concat();
+        let replicas = (0..REPLICAS).map(|_| Node::start(&arguments));
+        let nodes: Vec<Node> = [primary].into_iter().chain(replicas).collect();
+        let port = nodes[0].port();
+        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(port, down_after_ms));
+        let started = Self {
+            sentinels: sentinels.collect(),
+            nodes,
+        };
+        for sentinel in &started.sentinels {
+            sentinel.quicken().await;
+        }
+        started.until_whole().await;
+        started
+    }
+
+    /// Its URL, with every sentinel.
+    pub fn url(&self) -> String {
+        let sentinels = self.sentinels.iter();
+        let sentinels = sentinels.map(|sentinel| format!("127.0.0.1:{}", sentinel.port.number));
+        let sentinels: Vec<String> = sentinels.collect();
+        format!("redis+sentinel://{}/{NAME}", sentinels.join(","))
+    }
+
+    /// The URL of one server.
+    pub fn node_url(&self, node: usize) -> String {
+        self.nodes[node].server.url(0)
+    }
+
+    /// The primary, once all sentinels say the same and it says so itself.
+    pub async fn primary(&self) -> usize {
+        until("a primary", || self.primary_now()).await
+    }
+
+    async fn primary_now(&self) -> Option<usize> {
+        let primary = self.elected().await?;
+        let role = self.nodes[primary].replication("role").await?;
+        (role == "master").then_some(primary)
+    }
+
+    /// The primary by what all sentinels say, which may be dead or not know of it.
+    async fn elected(&self) -> Option<usize> {
+        let asked = self.sentinels.iter().map(Sentinel::primary);
+        let said: Option<Vec<u16>> = join_all(asked).await.into_iter().collect();
+        let said = said?;
+        let is_same = said.iter().all(|port| *port == said[0]);
+        let has = |node: &Node| node.port() == said[0];
+        self.nodes.iter().position(has).filter(|_| is_same)
+    }
+
+    /// Waits until another than this one is the primary, and says which.
+    pub async fn until_primary_is_other(&self, than: usize) -> usize {
+        until("the promotion of a replica", async || {
+            let primary = self.primary_now().await;
+            primary.filter(|primary| *primary != than)
+        })
+        .await
+    }
+
+    /// Kills a server with SIGKILL.
+    pub fn kill(&mut self, node: usize) {
+        self.nodes[node].kill();
+    }
+
+    /// Kills the primary, and says which it was.
+    pub async fn kill_primary(&mut self) -> usize {
+        let primary = self.primary().await;
+        self.kill(primary);
+        primary
+    }
+
+    /// Starts a server that was killed again. It begins as what it was at first, until the sentinels tell it.
+    pub async fn start_again(&mut self, node: usize) {
+        self.nodes[node].server.start_again().await;
+    }
+
+    /// Stops a server in its tracks: it keeps its connections and answers nobody.
+    pub async fn hang(&self, node: usize) {
+        self.nodes[node].server.pause().await;
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self, node: usize) {
+        self.nodes[node].server.resume();
+    }
+
+    /// Has a sentinel replace the primary, dead or alive, and returns the old one and the new one.
+    pub async fn fail_over(&self) -> (usize, usize) {
+        let old = until("a primary", || self.elected()).await;
+        let command = sentinel("FAILOVER").arg(NAME).to_owned();
+        // Refused while it finds no replica that is well, while an election goes on, and given up when that takes too
+        // long.
+        let new = until("the promotion of a replica", async || {
+            if self.elected().await == Some(old) {
+                let _: Option<()> = self.sentinels[0].ask(&command).await;
+            }
+            self.primary_now().await.filter(|primary| *primary != old)
+        });
+        (old, new.await)
+    }
+
+    /// Cuts the primary off from its replicas, so that what it writes from now on is nowhere else. The replicas stand
+    /// still until [`Sentinels::resume`]: one that goes on while its primary is alive copies everything. How long a
+    /// replica may have been without its primary is no matter from now on.
+    pub async fn cut_replication(&self) -> Vec<usize> {
+        let primary = self.primary().await;
+        for sentinel_now in &self.sentinels {
+            let mut set = sentinel("SET");
+            set.arg(&[NAME, "down-after-milliseconds", "60000"]);
+            until("a sentinel to be there", || sentinel_now.ask::<()>(&set)).await;
+        }
+        let replicas = (0..self.nodes.len()).filter(|node| *node != primary);
+        let replicas: Vec<usize> = replicas.collect();
+        for replica in &replicas {
+            self.hang(*replica).await;
+        }
+        // Else what is written now would wait for them in the buffers of the connections.
+        let mut cut = redis::cmd("CLIENT");
+        cut.arg(&["KILL", "TYPE", "replica"]);
+        self.nodes[primary].run::<()>(&cut).await;
+        replicas
+    }
+
+    /// Waits until every server that runs is the primary or has what the primary has, and every sentinel knows them
+    /// and the other sentinels.
+    pub async fn until_whole(&self) {
+        until("everything to be whole", async || {
+            self.is_whole().await.then_some(())
+        })
+        .await;
+    }
+
+    async fn is_whole(&self) -> bool {
+        let Some(primary) = self.primary_now().await else {
+            return false;
+        };
+        let port = self.nodes[primary].port().to_string();
+        for (number, node) in self.nodes.iter().enumerate() {
+            if number == primary || !node.server.is_there() {
+                continue;
+            }
+            let follows = node.replication("master_port").await.as_ref() == Some(&port);
+            if !(follows && node.is_replica_in_sync().await) {
+                return false;
+            }
+        }
+        let states = self.sentinels.iter().map(Sentinel::knows_all);
+        join_all(states).await.into_iter().all(|knows| knows)
+    }
+
+    /// Empties the primary.
+    pub async fn flush(&self) {
+        let primary = self.primary().await;
+        let node = &self.nodes[primary];
+        node.run::<()>(&redis::cmd("FLUSHALL")).await;
+    }
+}
+
+impl Sentinel {
+    /// Starts one that watches the server at this port.
+    fn start(primary: u16, down_after_ms: u32) -> Self {
+        for _ in 0..TRIES {
+            let port = HeldPort::any();
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let settings = format!(
+                "bind 127.0.0.1\nport {}\ndir {}\n\
+                 sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
+                 sentinel down-after-milliseconds {NAME} {down_after_ms}\n\
+                 sentinel failover-timeout {NAME} 2000\n\
+                 sentinel parallel-syncs {NAME} 1\n",
+                port.number,
+                dir.path().display(),
+            );
+            // It writes what it learns into the same file.
+            let file = dir.path().join("sentinel.conf");
+            fs::write(&file, settings).expect("written");
+            if let Some(running) = Running::launch(&[file.into(), "--sentinel".into()], READY) {
+                return Self {
+                    _running: running,
+                    port,
+                    _dir: dir,
+                };
+            }
+        }
+        panic!("no sentinel came up at {TRIES} free ports");
+    }
+
+    /// Has it look at everything more often, and not stop its work when the machine was busy. A sentinel makes a server a
+    /// replica again that says for four such periods of publishing to be a primary, so these must be longer than an
+    /// election. Servers before version 7 do not know how, and need some seconds more for everything.
+    async fn quicken(&self) {
+        let mut debug = sentinel("DEBUG");
+        debug.arg(&["INFO-PERIOD", "200", "PING-PERIOD", "100"]);
+        debug.arg(&["ASK-PERIOD", "100", "PUBLISH-PERIOD", "750"]);
+        debug.arg(&["TILT-TRIGGER", "60000", "ELECTION-TIMEOUT", "2000"]);
+        let _: Option<()> = self.ask(&debug).await;
+    }
+
+    async fn ask<Reply: redis::FromRedisValue>(&self, command: &Cmd) -> Option<Reply> {
+        ask(self.port.number, command).await.ok()
+    }
+
+    /// The port of the primary, as it says.
+    async fn primary(&self) -> Option<u16> {
+        let command = sentinel("GET-MASTER-ADDR-BY-NAME").arg(NAME).to_owned();
+        let (_, port): (String, u16) = self.ask(&command).await?;
+        Some(port)
+    }
+
+    /// Whether it knows the replicas and the other sentinels, and finds nothing wrong.
+    async fn knows_all(&self) -> bool {
+        let command = sentinel("MASTER").arg(NAME).to_owned();
+        let Some(known) = self.ask::<HashMap<String, String>>(&command).await else {
+            return false;
+        };
+        let is = |field: &str, value: &str| known.get(field).is_some_and(|known| known == value);
+        is("num-slaves", &REPLICAS.to_string())
+            && is("num-other-sentinels", &(SENTINELS - 1).to_string())
+            && is("flags", "master")
+    }
+}
+
+fn sentinel(word: &str) -> Cmd {
+    let mut command = redis::cmd("SENTINEL");
+    command.arg(word);
+    command
+}
