@@ -92,6 +92,13 @@ async fn open_schedule(
                 "there is no journal: only Redis keeps the notifications, and a crash of Redis loses those that it \
                  has not saved to disk"
             );
+            if schedule.may_fail_over() && config.schedule.replicas == 0 {
+                tracing::warn!(
+                    "when a replica of Redis takes over, registrations and changes that it had not received yet are lost, \
+                     although they were answered; set redis-wait to 1 or more, so that each counts only when so many \
+                     replicas have it, or use a journal"
+                );
+            }
             for warning in schedule.durability_warnings().await {
                 tracing::warn!("{warning}");
             }
@@ -189,7 +196,9 @@ pub fn open_redis(
             .to_string(),
         signing,
     };
-    Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))
+    let replicas = config.schedule.replicas;
+    let schedule = RedisSchedule::open_with_replicas(&options, replicas, clock)?;
+    Ok(Some(Arc::new(schedule)))
 }
 
 /// The limits of a schedule, from the settings.

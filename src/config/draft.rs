@@ -4,7 +4,7 @@ use super::error::ConfigError;
 use super::master_key::MASTER_KEY_FILE;
 use super::secret::SECRET_FILE;
 use super::secret_files::{SecretFiles, one_of};
-use super::values::{self, ApiKey, RedisUrl};
+use super::values::{self, ApiKey};
 use super::{
     DRAIN_MARGIN, JOURNAL_FILE, JournalConfig, MasterKeyConfig, OtlpHeaders, ServeConfig,
     SettingsReview, StoresConfig,
@@ -12,6 +12,7 @@ use super::{
 use super::{master_key, secret};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
+use crate::domain::redis_url::RedisUrl;
 use crate::domain::signature::{SecretOrigin, SigningSecret};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -19,6 +19,7 @@ mod sources;
 mod trace_settings;
 mod values;
 
+pub use crate::domain::redis_url::RedisUrl;
 pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
 pub use master_key::{
@@ -29,7 +30,7 @@ pub use otlp::{OtlpEndpoint, OtlpHeaders, TraceConfig};
 pub use secret::{SECRET_FILE, is_exposed, read_secret};
 pub use secret_files::read_secret_text;
 pub use sources::{Flags, unknown_variables};
-pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
+pub use values::{ApiKey, PostgresUrl, parse_duration};
 
 use crate::domain::endpoint::EndpointName;
 use crate::domain::master_key::MasterKey;
@@ -103,8 +104,10 @@ pub struct ApiConfig {
 /// The settings of the schedule.
 #[derive(Debug, Clone)]
 pub struct ScheduleConfig {
-    /// The Redis server for the schedule. `None`: the schedule is in memory.
+    /// The Redis server, sentinels or cluster for the schedule. `None`: the schedule is in memory.
     pub redis: Option<RedisUrl>,
+    /// How many replicas of Redis must have a change before it counts.
+    pub replicas: u16,
     /// Maximum memory for a schedule in memory, in bytes.
     pub memory_bytes: usize,
     /// The number of parts of the schedule in Redis.
@@ -242,6 +245,7 @@ impl ServeConfig {
             },
             schedule: ScheduleConfig {
                 redis: None,
+                replicas: 0,
                 memory_bytes: 512 * 1024 * 1024,
                 partitions: 1,
                 lane_start: 1,

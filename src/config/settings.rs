@@ -10,10 +10,11 @@ pub use super::setting::{Arity, Setting};
 use super::alert_settings;
 use super::setting::{in_file, put};
 use super::trace_settings;
-use super::values::{self, ApiKey, RedisUrl};
+use super::values::{self, ApiKey};
 use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
+use crate::domain::redis_url::RedisUrl;
 use crate::domain::signature::SigningSecret;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const SHORTEST_HORIZON: Duration = Duration::from_secs(120);
 const LONGEST_HORIZON: Duration = Duration::from_secs(366 * 86_400);
 const SMALLEST_MEMORY: usize = 1024 * 1024;
 const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
+/// Highest value of `redis-wait`.
+const MOST_REPLICAS: u16 = 16;
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
 /// Highest value of `requests-per-key`.
 const MOST_REQUESTS_PER_KEY: u32 = 1_000_000;
@@ -51,7 +54,7 @@ pub static ALL: &[Setting] = &[
         name: "redis",
         value: "URL",
         default: "",
-        help: "The Redis server for the schedule, redis:// or rediss://; if not set, the schedule is in memory",
+        help: "The Redis server for the schedule, redis:// or rediss://, or redis+sentinel:// or redis+cluster://; if not set, the schedule is in memory",
         arity: Arity::One,
         set: |draft, text| {
             put(
@@ -65,6 +68,17 @@ pub static ALL: &[Setting] = &[
         "A file that contains the URL of Redis, instead of `redis`",
         |draft, text| put(&mut draft.files.redis, values::path(text).map(Some)),
     ),
+    Setting {
+        name: "redis-wait",
+        value: "REPLICAS",
+        default: "0",
+        help: "How many replicas of Redis must have a registration or a change before it is answered with success",
+        arity: Arity::One,
+        set: |draft, text| {
+            let replicas = values::number(text, 0..=MOST_REPLICAS);
+            put(&mut draft.config.schedule.replicas, replicas)
+        },
+    },
     Setting {
         name: "journal",
         value: "URL",

@@ -21,13 +21,6 @@ const LONGEST_API_KEY: usize = 256;
 #[derive(Clone)]
 pub struct ApiKey(Box<str>);
 
-/// The URL of a Redis server, with its password if it has one.
-#[derive(Clone)]
-pub struct RedisUrl {
-    text: Box<str>,
-    place: Box<str>,
-}
-
 /// The URL of a PostgreSQL database, with its password if it has one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
@@ -60,63 +53,6 @@ impl ApiKey {
 impl fmt::Debug for ApiKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("ApiKey(..)")
-    }
-}
-
-impl RedisUrl {
-    /// Parses a `redis://` or `rediss://` URL.
-    ///
-    /// # Errors
-    /// Says what is wrong, without repeating the URL, because the URL may contain a password.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let right = "not a URL like redis://127.0.0.1:6379 or rediss://redis.example:6380/0";
-        let (scheme, _) = text.split_once("://").ok_or(right)?;
-        match scheme {
-            "redis" | "rediss" => {}
-            "redis+sentinel" | "rediss+sentinel" => {
-                return Err(
-                    "Redis Sentinel is not supported yet; use redis:// or rediss://".into(),
-                );
-            }
-            "redis+cluster" | "rediss+cluster" => {
-                return Err("Redis Cluster is not supported yet; use redis:// or rediss://".into());
-            }
-            _ => return Err(right.into()),
-        }
-        let url = Url::parse(text).map_err(|_| right)?;
-        let host = url.host_str().filter(|host| !host.is_empty());
-        let database = url.path().trim_start_matches('/');
-        if !database.is_empty() && database.parse::<u16>().is_err() {
-            return Err("only the number of a database may follow the address in the URL".into());
-        }
-        Ok(Self {
-            text: text.into(),
-            place: format!(
-                "{scheme}://{}:{}",
-                host.ok_or(right)?,
-                url.port().unwrap_or(6379)
-            )
-            .into(),
-        })
-    }
-
-    /// The whole URL with its password, only for opening the connection.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.text
-    }
-}
-
-/// Shows only the address of the server.
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.place)
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "RedisUrl({self})")
     }
 }
 

@@ -68,6 +68,7 @@ pub mod progress;
 pub mod proxy_url;
 pub mod receiver_requests;
 pub mod redaction;
+pub mod redis_url;
 pub mod responsibility;
 pub mod retry_after;
 pub mod role;

@@ -28,7 +28,8 @@
 //!
 //! [`Recoverable::status`] is for commands that only read.
 
-use super::ScheduleError;
+use super::{Scanned, ScheduleError};
+use crate::domain::lane::Lane;
 use async_trait::async_trait;
 
 /// What an inspection found.
@@ -105,8 +106,29 @@ pub trait Recoverable: Send + Sync {
     /// From the next inspection on, data without an owner is taken over for this journal.
     fn take_ownership(&self);
 
-    /// Reads a part of all entries and puts those back into their lanes that are in no lane and not leased:
-    /// their lane or lease was lost. `cursor` is as for [`super::ScheduleMaintenance::scan`].
+    /// Whether this instance has to load the part of the schedule that has this lane. Other parts may be whole, loaded by
+    /// other instances, or out of reach.
+    fn is_loading(&self, lane: &Lane) -> bool;
+
+    /// Notes up to which due time the parts that this instance loads were loaded, as
+    /// [`super::ScheduleMaintenance::set_loaded_until`].
+    ///
+    /// # Errors
+    /// As any call.
+    async fn set_loaded_until_there(&self, due_ms: i64) -> Result<(), ScheduleError>;
+
+    /// Reads a part of the entries in the parts that this instance loads, as [`super::ScheduleMaintenance::scan`].
+    ///
+    /// # Errors
+    /// As any call; also [`ScheduleError::BadCursor`].
+    async fn scan_there(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Scanned, ScheduleError>;
+
+    /// Reads a part of the entries in the parts that this instance loads, and puts those back into their lanes that are in
+    /// no lane and not leased: their lane or lease was lost. If it loads none, all parts are read. `cursor` is as for [`super::ScheduleMaintenance::scan`].
     ///
     /// # Errors
     /// As any call; also [`ScheduleError::BadCursor`].

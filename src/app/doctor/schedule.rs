@@ -3,6 +3,7 @@
 use super::clocks;
 use super::finding::Finding;
 use crate::config::{JournalConfig, ServeConfig};
+use crate::domain::redis_url::RedisKind;
 use crate::schedule::redis::survey::{RedisSurvey, ScheduleOwner, survey};
 
 const SUBJECT: &str = "redis";
@@ -30,7 +31,8 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
         format!("{url} can be reached ({server})"),
     )];
     findings.extend(rights(&found));
-    findings.extend(kind(&found));
+    findings.extend(kind(&found, url.kind()));
+    findings.extend(fail_over(&found, config));
     findings.push(eviction(&found));
     findings.push(persistence(&found, &config.journal));
     findings.push(match (&found.ownership, journal.is_some() || is_new) {
@@ -70,19 +72,55 @@ fn rights(found: &RedisSurvey) -> Vec<Finding> {
     findings
 }
 
-fn kind(found: &RedisSurvey) -> Vec<Finding> {
+fn kind(found: &RedisSurvey, kind: &RedisKind) -> Vec<Finding> {
     let mut findings = Vec::new();
     if found.is_replica == Some(true) {
         let text = "this server is a replica, which refuses writes";
         let mend = "give --redis the address of the primary";
         findings.push(Finding::problem(SUBJECT, text, mend));
     }
-    if found.is_cluster == Some(true) {
-        let text = "this server is a node of a cluster, which is not supported yet";
-        let mend = "use a Redis that is not a cluster";
+    if found.is_cluster == Some(true) && *kind != RedisKind::Cluster {
+        let text = "this server is a node of a cluster";
+        let mend =
+            "let --redis begin with redis+cluster:// or rediss+cluster://, and name several nodes";
+        findings.push(Finding::problem(SUBJECT, text, mend));
+    }
+    if let Some((first, why, many)) = &found.unreachable {
+        let text = format!("{many} partitions cannot be reached; partition {first}: {why}");
+        let mend = "see `redis-cli --cluster check HOST:PORT` for nodes that are down and slots without a node";
         findings.push(Finding::problem(SUBJECT, text, mend));
     }
     findings
+}
+
+/// What a fail-over may lose.
+fn fail_over(found: &RedisSurvey, config: &ServeConfig) -> Option<Finding> {
+    const SUBJECT: &str = "redis fail-over";
+    const TELL: &str = "see docs/deploying.md, \"Sentinel and Cluster\"";
+    let wanted = u64::from(config.schedule.replicas);
+    if let Some(replicas) = found.replicas.filter(|replicas| *replicas < wanted) {
+        let text = format!(
+            "redis-wait is {wanted}, but {replicas} replicas follow the primary, so every registration is refused"
+        );
+        let mend = "add replicas, or set redis-wait to a number that is always there";
+        return Some(Finding::problem(SUBJECT, text, mend));
+    }
+    let url = config.schedule.redis.as_ref()?;
+    match (url.kind(), &config.journal) {
+        (RedisKind::Server, _) => None,
+        (_, JournalConfig::None) if wanted == 0 => {
+            let text = "there is no journal, and redis-wait is 0: when a replica takes over, it lacks the last registrations";
+            Some(Finding::warning(SUBJECT, text, TELL))
+        }
+        (_, JournalConfig::None) => {
+            let text = format!("{wanted} replicas have each registration before it is answered");
+            Some(Finding::ok(SUBJECT, text))
+        }
+        (_, JournalConfig::Sqlite(_) | JournalConfig::Postgres(_)) => {
+            let text = "what a fail-over takes back is loaded from the journal again";
+            Some(Finding::ok(SUBJECT, text))
+        }
+    }
 }
 
 fn eviction(found: &RedisSurvey) -> Finding {
@@ -179,6 +217,8 @@ mod tests {
             subscribing_refused: None,
             is_replica: None,
             is_cluster: None,
+            replicas: None,
+            unreachable: None,
             appends: None,
             append_sync: None,
             snapshots: None,
@@ -194,7 +234,7 @@ mod tests {
         let found = found();
         assert_eq!(eviction(&found).level, FindingLevel::Unknown);
         assert_eq!(persistence(&found, &sqlite).level, FindingLevel::Unknown);
-        assert!(kind(&found).is_empty());
+        assert!(kind(&found, &RedisKind::Server).is_empty());
     }
 
     #[test]

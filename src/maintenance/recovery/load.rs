@@ -8,6 +8,7 @@
 
 use crate::journal::{Cursor, JournalError, JournalMaintenance, Pending};
 use crate::maintenance::error::MaintenanceError;
+use crate::schedule::recoverable::Recoverable;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ const PAGES_AHEAD: usize = 1;
 pub struct Loader<'schedule> {
     journal: Arc<dyn JournalMaintenance>,
     schedule: &'schedule dyn Schedule,
+    /// If only the parts of the schedule are loaded that this instance has to load.
+    parts: Option<&'schedule dyn Recoverable>,
     reads: PageReads,
     reading: Option<ReadAhead>,
     /// The page that was read and is not yet put in.
@@ -111,6 +114,7 @@ impl<'schedule> Loader<'schedule> {
         Self {
             journal,
             schedule,
+            parts: None,
             reads: PageReads::of(schedule, schedule.clock().now_ms(), PAGE, verify),
             reading: None,
             page: None,
@@ -118,6 +122,13 @@ impl<'schedule> Loader<'schedule> {
             is_through: false,
             done: Loaded::default(),
         }
+    }
+
+    /// Loads only the parts of the schedule that this instance has to load.
+    #[must_use]
+    pub fn only(mut self, parts: &'schedule dyn Recoverable) -> Self {
+        self.parts = Some(parts);
+        self
     }
 
     /// How far it has come.
@@ -148,7 +159,11 @@ impl<'schedule> Loader<'schedule> {
         self.done.restored.moved += restored.moved;
         if page.next.is_none() {
             // If this fails, the page is put in again, which changes nothing.
-            self.schedule.set_loaded_until(self.reads.until_ms).await?;
+            let until_ms = self.reads.until_ms;
+            match self.parts {
+                Some(parts) => parts.set_loaded_until_there(until_ms).await?,
+                None => self.schedule.set_loaded_until(until_ms).await?,
+            }
         }
         self.done.read += page.entries.len() as u64;
         self.is_through = page.next.is_none();
@@ -162,8 +177,12 @@ impl<'schedule> Loader<'schedule> {
             ReadAhead::start(journal, self.cursor, self.reads)
         });
         match reading.pages.recv().await {
-            Some(Ok(page)) => {
+            Some(Ok(mut page)) => {
                 self.cursor = page.next;
+                if let Some(parts) = self.parts {
+                    let is_loading = |entry: &Entry| parts.is_loading(&entry.notification.lane);
+                    page.entries.retain(is_loading);
+                }
                 Ok(page)
             }
             Some(Err(error)) => {

@@ -1,4 +1,5 @@
-//! Repairing a schedule in which something is or may be missing, from the journal.
+//! Repairing a schedule in which something is or may be missing, from the journal: the parts of it that this instance has
+//! to load. Other parts are left alone, and may be out of reach.
 //!
 //! First everything that is pending in the journal and missing in the schedule is put in, soonest due
 //! first. Then all entries of the schedule are read: entries that are in no lane are put back into theirs,
@@ -30,7 +31,7 @@ pub struct Resync<'schedule> {
 /// What was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Pending notifications that were read in the journal.
+    /// Pending notifications that were read in the journal and belong to the parts that were loaded.
     pub read: u64,
     /// Entries that were missing, had other progress or were in no lane, and were put in.
     pub put_in: u64,
@@ -60,7 +61,7 @@ impl<'schedule> Resync<'schedule> {
     ) -> Self {
         let loading = journal
             .clone()
-            .map(|journal| Loader::new(journal, schedule, true));
+            .map(|journal| Loader::new(journal, schedule, true).only(recoverable));
         let stage = match loading {
             Some(_) => ResyncStage::Loading,
             None => ResyncStage::Repairing(None),
@@ -119,7 +120,7 @@ impl<'schedule> Resync<'schedule> {
                 let Some(journal) = &self.journal else {
                     return Ok(false);
                 };
-                let page = self.schedule.scan(cursor.as_deref(), PAGE).await?;
+                let page = self.recoverable.scan_there(cursor.as_deref(), PAGE).await?;
                 let entries = page.holdings.into_iter().map(|(entry, _)| entry);
                 let entries: Vec<_> = entries.collect();
                 let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;

@@ -16,6 +16,7 @@ use crate::schedule::recoverable::{Recoverable, Reindexed};
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use std::sync::atomic::Ordering;
 
 /// Maximum number of keys looked up by one script.
 pub const MOST_LOOKED_UP: usize = 500;
@@ -30,7 +31,7 @@ const AT_ONCE: usize = 3;
 #[async_trait]
 impl ScheduleMaintenance for RedisSchedule {
     async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        scan(&self.partitions, cursor, limit).await
+        scan(&self.partitions, ScannedParts::All, cursor, limit).await
     }
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
@@ -42,7 +43,7 @@ impl ScheduleMaintenance for RedisSchedule {
     }
 
     async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
-        window::set_loaded_until(self, due_ms).await
+        window::set_loaded_until(self.partitions.iter(), due_ms).await
     }
 
     async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
@@ -110,13 +111,39 @@ pub fn holding(
     }
 }
 
-/// Reads a part of all entries. A cursor names the partition and the position in it.
+/// Which partitions are scanned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScannedParts {
+    /// All.
+    All,
+    /// Those that this instance has to load.
+    Loading,
+}
+
+impl ScannedParts {
+    /// The first of them from this number on.
+    fn from(self, number: usize, partitions: &[Partition]) -> Option<usize> {
+        let is_scanned = |number: &usize| match self {
+            Self::All => true,
+            Self::Loading => partitions[*number].loading.load(Ordering::Relaxed),
+        };
+        (number..partitions.len()).find(is_scanned)
+    }
+}
+
+/// Reads a part of all entries in these partitions. A cursor names the partition and the position in it.
 pub async fn scan(
     partitions: &[Partition],
+    parts: ScannedParts,
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<Scanned, ScheduleError> {
-    let (number, place) = place_of(cursor)?;
+    let Some((number, place)) = place_of(cursor, partitions, parts)? else {
+        return Ok(Scanned {
+            holdings: Vec::new(),
+            next: None,
+        });
+    };
     let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
     let context = &partition.context;
     let mut command = context.call(&partition.scan);
@@ -144,25 +171,35 @@ pub async fn scan(
             ),
         }
     }
-    let next = next_place(number, partitions.len(), &next);
+    let next = next_place(number, partitions, parts, &next);
     Ok(Scanned { holdings, next })
 }
 
-/// The partition and the position in it that a cursor names.
-fn place_of(cursor: Option<&str>) -> Result<(usize, &str), ScheduleError> {
+/// The partition and the position in it that a cursor names; `None` if there is nothing to scan.
+fn place_of<'cursor>(
+    cursor: Option<&'cursor str>,
+    partitions: &[Partition],
+    parts: ScannedParts,
+) -> Result<Option<(usize, &'cursor str)>, ScheduleError> {
     let Some(text) = cursor else {
-        return Ok((0, "0"));
+        return Ok(parts.from(0, partitions).map(|number| (number, "0")));
     };
     let (number, place) = text.split_once('-').ok_or(ScheduleError::BadCursor)?;
     let number = number.parse().map_err(|_| ScheduleError::BadCursor)?;
-    Ok((number, place))
+    Ok(Some((number, place)))
 }
 
 /// The cursor of the next part; `None` at the end.
-fn next_place(number: usize, partitions: usize, place: &str) -> Option<String> {
+fn next_place(
+    number: usize,
+    partitions: &[Partition],
+    parts: ScannedParts,
+    place: &str,
+) -> Option<String> {
     match place {
-        "0" if number + 1 == partitions => None,
-        "0" => Some(format!("{}-0", number + 1)),
+        "0" => parts
+            .from(number + 1, partitions)
+            .map(|next| format!("{next}-0")),
         place => Some(format!("{number}-{place}")),
     }
 }
@@ -232,7 +269,16 @@ pub async fn reindex(
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<Reindexed, ScheduleError> {
-    let (number, place) = place_of(cursor)?;
+    let parts = match ScannedParts::Loading.from(0, partitions) {
+        Some(_) => ScannedParts::Loading,
+        None => ScannedParts::All,
+    };
+    let Some((number, place)) = place_of(cursor, partitions, parts)? else {
+        return Ok(Reindexed {
+            reindexed: 0,
+            next: None,
+        });
+    };
     let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
     let context = &partition.context;
     let mut command = context.call(&partition.reindex);
@@ -240,7 +286,7 @@ pub async fn reindex(
     let mut reply = context
         .run(&partition.bulk, &partition.reindex, &command)
         .await?;
-    let next = next_place(number, partitions.len(), reply.text()?.as_str());
+    let next = next_place(number, partitions, parts, reply.text()?.as_str());
     let reindexed = reply.number()?.unsigned_abs();
     if reindexed > 0 {
         context.wake.bring_forward(context.clock.now_ms());

@@ -1,7 +1,7 @@
 //! What all calls to one partition share: the names of its keys, and how the start of a reply is read.
 
 use super::Time;
-use super::connection::Connection;
+use super::connection::{Connection, Connector, PartitionServer};
 use super::recovery::write_counters::WriteCounter;
 use super::reply::ScriptReply;
 use super::script::Script;
@@ -27,10 +27,12 @@ pub struct PartitionKeys {
     claim: String,
     channel: String,
     directory: String,
+    absent: Option<String>,
 }
 
 impl PartitionKeys {
-    pub fn of(partition: usize, database: i64, instance: &str) -> Self {
+    pub fn of(partition: usize, connector: &Connector, instance: &str) -> Self {
+        let database = connector.database();
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
             fixed: [
@@ -43,6 +45,7 @@ impl PartitionKeys {
             claim: key(&format!("claim:{instance}")),
             channel: key(&format!("wake:{database}")),
             directory: key("directory"),
+            absent: connector.is_cluster().then(|| key("absent")),
         }
     }
 
@@ -69,6 +72,13 @@ impl PartitionKeys {
     /// The keys that every script gets.
     pub fn fixed(&self) -> &[String] {
         &self.fixed
+    }
+
+    /// In a cluster, a key that is never there. Each script that uses keys that it cannot name beforehand gets it too. So a
+    /// node refuses the script (`TRYAGAIN`) while the slot is on its way to another node: otherwise it would run until it
+    /// meets the first key that is not there any more, and stop in the middle.
+    pub fn absent(&self) -> Option<&str> {
+        self.absent.as_deref()
     }
 
     /// What the names of all keys begin with.
@@ -120,15 +130,20 @@ pub struct Context {
     pub wake: Arc<Wake>,
     pub writes: WriteCounter,
     pub time: Time,
+    pub server: PartitionServer,
 }
 
 impl Context {
     /// The start of a script call: the shared keys and arguments of `common.lua`.
     pub fn call(&self, script: &Script) -> Cmd {
         let mut command = script.call();
-        command.arg(self.keys.fixed.len());
+        let absent = self.keys.absent();
+        command.arg(self.keys.fixed.len() + usize::from(absent.is_some()));
         for key in &self.keys.fixed {
             command.arg(key);
+        }
+        if let Some(absent) = absent {
+            command.arg(absent);
         }
         self.add_now(&mut command);
         command

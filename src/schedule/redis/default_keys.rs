@@ -83,7 +83,7 @@ impl RedisSchedule {
         let context = &partition.context;
         let mut command = context.call(script);
         command.arg(expected).arg(number).arg(text);
-        let mut reply = context.run(&partition.reads, script, &command).await?;
+        let mut reply = context.run(&partition.changes, script, &command).await?;
         match reply.text()?.as_str() {
             "differs" => Ok(None),
             "done" => {

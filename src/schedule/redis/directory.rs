@@ -18,7 +18,7 @@
 
 pub mod compare;
 
-use super::connection::{COMMAND_TIMEOUT, Connection, Connector};
+use super::connection::Connection;
 use super::context::Context;
 use super::partition::Partition;
 use super::reply::Item;
@@ -83,10 +83,10 @@ struct DirectoryEntry {
 
 impl Directory {
     /// Prepares the directory of these partitions; connects at the first call.
-    pub fn open(connector: &Connector, partitions: &[Partition]) -> Self {
+    pub fn open(partitions: &[Partition]) -> Self {
         let part = |partition: &Partition| {
             let context = partition.context.clone();
-            let connection = connector.connect(COMMAND_TIMEOUT);
+            let connection = context.server.connect_for_changes();
             let script = Arc::new(Script::with_common(include_str!("lua/directory.lua")));
             let weigh = |change: &DirectoryChange| change.key.as_str().len() + 64;
             Batcher::start(CHANGES, weigh, move |batch| {

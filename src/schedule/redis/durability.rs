@@ -4,6 +4,12 @@ use super::RedisSchedule;
 use redis::Value;
 
 impl RedisSchedule {
+    /// Whether another server may take over without the last changes: with Sentinel, and in a cluster.
+    #[must_use]
+    pub fn may_fail_over(&self) -> bool {
+        self.may_fail_over
+    }
+
     /// Reasons not to keep notifications in this server alone, one sentence each. Empty if there are none,
     /// or if the server does not report its settings: managed services often hide them.
     pub async fn durability_warnings(&self) -> Vec<&'static str> {

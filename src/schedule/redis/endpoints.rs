@@ -82,7 +82,7 @@ impl ScheduleEndpoints for RedisSchedule {
             .arg(MOST_ENDPOINTS)
             .arg(most_removed);
         let script = &self.endpoint_scripts.write;
-        let mut reply = context.run(&partition.reads, script, &command).await?;
+        let mut reply = context.run(&partition.changes, script, &command).await?;
         context.wake.bring_forward(context.clock.now_ms());
         let verdict = reply.text()?;
         match verdict.as_str() {

@@ -30,7 +30,9 @@ pub async fn configure(
             calls.push(configure_partition(partition, changes, own));
         }
     }
-    let taken: Vec<bool> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    // One that fails does not keep the others from it.
+    let taken: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
+    let taken: Vec<bool> = taken.into_iter().collect::<Result<_, _>>()?;
     Ok(taken.into_iter().all(|taken| taken))
 }
 

@@ -35,6 +35,7 @@
 //! exact. The journal knows the lane of every key. Without a journal, several partitions need a directory
 //! (`directory`).
 
+mod away;
 mod bulk;
 mod claimed_lane;
 mod connection;
@@ -57,6 +58,7 @@ mod recovery;
 mod reply;
 mod script;
 mod script_text;
+mod servers;
 pub mod survey;
 mod window;
 mod writes;
@@ -66,6 +68,7 @@ use crate::domain::lane::Lane;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::{Limits, ScheduleError};
+use away::AwayPartitions;
 use connection::Connector;
 use directory::Directory;
 use directory::compare::Comparing;
@@ -90,7 +93,7 @@ pub enum Time {
 /// How to open the schedule.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// `redis://` or `rediss://`.
+    /// See [`crate::domain::redis_url`].
     pub url: String,
     /// Number of partitions, 1 or more. The same for every instance, and never changed: it decides which
     /// partition has an entry.
@@ -126,13 +129,16 @@ pub struct RedisSchedule {
     has_entered: AtomicBool,
     /// Whether there is a journal from which it can be loaded.
     has_journal: bool,
+    /// Whether another server may take over without the last changes.
+    may_fail_over: bool,
     /// Whether data without an owner is known to be this owner's.
     ownership_taken: AtomicBool,
-    run: Arc<ServerRun>,
     scripts: recovery::Scripts,
     endpoint_scripts: endpoints::EndpointScripts,
     default_key_scripts: default_keys::DefaultKeyScripts,
     loss: Arc<Loss>,
+    /// The partitions that do not answer. `None` without a cluster: then all are at one server.
+    away: Option<Arc<AwayPartitions>>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
     /// The partition where the next claim begins. It changes, so that no partition is always the last.
@@ -149,18 +155,29 @@ impl RedisSchedule {
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is not valid.
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
+        Self::open_with_replicas(options, 0, clock)
+    }
+
+    /// As [`RedisSchedule::open`]. A registration, a settlement, and a change of an endpoint or of the default keys counts only
+    /// when so many replicas have it; else the call fails, though the change may be kept, as after a lost reply.
+    ///
+    /// # Errors
+    /// As [`RedisSchedule::open`].
+    pub fn open_with_replicas(
+        options: &Options,
+        replicas: u16,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ScheduleError> {
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
-        let meta = (0..options.partitions.max(1))
-            .map(context::meta_key)
-            .collect();
-        let now_ms = {
+        let connector = Connector::new(&options.url, replicas)?;
+        let server = |number| {
             let (clock, time) = (clock.clone(), options.time);
-            move || (time == Time::Clock).then(|| clock.now_ms())
+            let now_ms = move || (time == Time::Clock).then(|| clock.now_ms());
+            let run = ServerRun::new(context::meta_key(number), now_ms, loss.clone());
+            connector.partition(number, Arc::new(run))
         };
-        let run = Arc::new(ServerRun::new(meta, now_ms, loss.clone()));
-        let connector = Connector::new(&options.url, run.clone())?;
         let instance = Uuid::now_v7().simple().to_string();
         let has_directory = directory::is_needed(options);
         let partitions = (0..options.partitions.max(1))
@@ -168,7 +185,7 @@ impl RedisSchedule {
                 let writes = WriteCounter::new(&instance, loss.clone());
                 Partition::open(
                     number,
-                    &connector,
+                    server(number),
                     options,
                     clock.clone(),
                     wake.clone(),
@@ -177,9 +194,13 @@ impl RedisSchedule {
                 )
             })
             .collect::<Arc<[_]>>();
-        let directory = has_directory.then(|| Arc::new(Directory::open(&connector, &partitions)));
+        let directory = has_directory.then(|| Arc::new(Directory::open(&partitions)));
         let compare =
             |directory: &Arc<Directory>| Comparing::start(directory.clone(), partitions.clone());
+        let may_fail_over = connector.may_fail_over();
+        let away = connector
+            .is_cluster()
+            .then(|| AwayPartitions::of(&partitions, loss.clone(), wake.clone()));
         let channels = partitions
             .iter()
             .map(|partition| partition.context.keys.channel().to_string())
@@ -198,12 +219,13 @@ impl RedisSchedule {
             serves: AtomicBool::new(false),
             has_entered: AtomicBool::new(false),
             has_journal: options.owner != NO_JOURNAL,
+            may_fail_over,
             ownership_taken: AtomicBool::new(false),
-            run,
             scripts: recovery::Scripts::default(),
             endpoint_scripts: endpoints::EndpointScripts::default(),
             default_key_scripts: default_keys::DefaultKeyScripts::default(),
             loss,
+            away,
             recalled: Mutex::default(),
             turn: AtomicUsize::new(0),
         })

@@ -6,7 +6,7 @@ use super::{RedisSchedule, slot};
 use crate::domain::lane::Lane;
 use crate::domain::outage::EndedOutage;
 use crate::schedule::ScheduleError;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 
 /// Maximum number of outages that a partition returns, and of those that it forgets in one script.
 const MOST: usize = 64;
@@ -27,8 +27,22 @@ pub async fn ended(
             handled.iter().filter(own).collect(),
         ));
     }
-    let found: Vec<_> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
-    Ok(found.into_iter().flatten().collect())
+    let found: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
+    let (mut all, mut has_answer, mut failure) = (Vec::new(), false, None);
+    for found in found {
+        match found {
+            Ok(found) => {
+                has_answer = true;
+                all.extend(found);
+            }
+            // Its outages are returned when it answers again.
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        Some(error) if !has_answer => Err(error),
+        Some(_) | None => Ok(all),
+    }
 }
 
 async fn of_partition(

@@ -6,7 +6,7 @@
 
 use super::Options;
 use super::claimed_lane::class_mark;
-use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
+use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, PartitionServer};
 use super::context::{Context, PartitionKeys};
 use super::passed_turn::PassedTurn;
 use super::recovery::write_counters::WriteCounter;
@@ -18,6 +18,7 @@ use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::redis_url::RedisHost;
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
@@ -50,6 +51,8 @@ const WANTED_MS: i64 = 3_000;
 pub struct Partition {
     pub context: Arc<Context>,
     pub reads: Connection,
+    /// For rare changes that may not be lost in a fail-over.
+    pub changes: Connection,
     /// Whether this instance is loading it.
     pub loading: AtomicBool,
     claims: Connection,
@@ -80,7 +83,7 @@ impl Partition {
     /// `arrival_ms` after it was accepted is refused.
     pub fn open(
         number: usize,
-        connector: &Connector,
+        server: PartitionServer,
         options: &Options,
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
@@ -88,23 +91,25 @@ impl Partition {
         arrival_ms: Option<i64>,
     ) -> Self {
         let context = Arc::new(Context {
-            keys: PartitionKeys::of(number, connector.database(), writes.instance()),
+            keys: PartitionKeys::of(number, server.connector(), writes.instance()),
             limits: options.limits,
             clock,
             wake,
             writes,
             time: options.time,
+            server: server.clone(),
         });
         Self {
-            reads: connector.connect(COMMAND_TIMEOUT),
+            reads: server.connect(COMMAND_TIMEOUT),
+            changes: server.connect_for_changes(),
             loading: AtomicBool::new(false),
-            claims: connector.connect(COMMAND_TIMEOUT),
+            claims: server.connect(COMMAND_TIMEOUT),
             claim: Script::with_common(include_str!("lua/claim.lua")),
             last_claim: Mutex::new((0, true)),
             check: Script::with_common(include_str!("lua/check.lua")),
             renew: Script::with_common(include_str!("lua/renew.lua")),
             lease_one: Script::with_common(include_str!("lua/lease_one.lua")),
-            bulk: connector.connect(BULK_TIMEOUT),
+            bulk: server.connect(BULK_TIMEOUT),
             holds: Script::with_common(include_str!("lua/holds.lua")),
             present: Script::with_common(include_str!("lua/present.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
@@ -118,15 +123,8 @@ impl Partition {
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")
             )),
-            registrations: registrations(
-                context.clone(),
-                connector.connect(COMMAND_TIMEOUT),
-                arrival_ms,
-            ),
-            settlements: Arc::new(settlements(
-                context.clone(),
-                connector.connect(COMMAND_TIMEOUT),
-            )),
+            registrations: registrations(context.clone(), server.connect_for_changes(), arrival_ms),
+            settlements: Arc::new(settlements(context.clone(), server.connect_for_changes())),
             context,
         }
     }
@@ -279,6 +277,18 @@ impl Partition {
         let command = self.context.call(&self.check);
         let checked = self.context.run(&self.reads, &self.check, &command);
         checked.await.map(drop)
+    }
+
+    /// Asks over the connection of the claims whether the server answers and lets scripts run.
+    pub async fn answers(&self) -> Result<(), ScheduleError> {
+        let command = self.context.call(&self.check);
+        let checked = self.context.run(&self.claims, &self.check, &command);
+        checked.await.map(drop)
+    }
+
+    /// The server of the connection of the claims, if that is open.
+    pub fn host(&self) -> Option<RedisHost> {
+        self.claims.host()
     }
 
     /// See [`crate::schedule::ScheduleLeases::renew`].

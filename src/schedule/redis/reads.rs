@@ -1,6 +1,7 @@
 //! The calls that only read. A call about certain entries goes to the partitions of their lanes.
 
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
+use super::partition::Partition;
 use super::reply::Item;
 use super::{RedisSchedule, dead, lane_counts, lane_pages};
 use crate::domain::key::Key;
@@ -10,24 +11,32 @@ use crate::schedule::{
     DeadPage, FoundEntry, Holding, LaneCounts, ScheduleCounts, ScheduleError, ScheduleReads,
 };
 use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt as _};
 use redis::Value;
+
+/// Maximum number of partitions that are checked at a time.
+const AT_ONCE: usize = 16;
 
 #[async_trait]
 impl ScheduleReads for RedisSchedule {
     async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
         if let Some(directory) = &self.directory
-            && let Some(number) = directory.find(&self.partitions, key).await?
+            && let Ok(Some(number)) = directory.find(&self.partitions, key).await
             && let Some(found) = self.partitions[number].find(key).await?
         {
             return Ok(Some(found));
         }
-        // The directory may have lost the key, or be set back to an older copy.
+        // The directory may have lost the key, or be set back to an older copy, or be out of reach.
+        let mut failure = None;
         for partition in self.partitions.iter() {
-            if let Some(found) = partition.find(key).await? {
-                return Ok(Some(found));
+            match partition.find(key).await {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) if self.away.is_some() => failure = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), Err)
     }
 
     async fn holds(&self, entries: &[KeyInLane]) -> Result<Vec<Option<Holding>>, ScheduleError> {
@@ -130,9 +139,22 @@ impl ScheduleReads for RedisSchedule {
     }
 
     async fn check(&self) -> Result<(), ScheduleError> {
-        for partition in self.partitions.iter() {
-            partition.check().await?;
+        if self.away.is_none() {
+            for partition in self.partitions.iter() {
+                partition.check().await?;
+            }
+            return Ok(());
         }
-        Ok(())
+        // A cluster works if any of its partitions does.
+        let checks: Vec<_> = self.partitions.iter().map(Partition::check).collect();
+        let mut checks = stream::iter(checks).buffer_unordered(AT_ONCE);
+        let mut failure = None;
+        while let Some(checked) = checks.next().await {
+            match checked {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 }

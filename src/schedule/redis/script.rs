@@ -1,7 +1,7 @@
 //! A Lua script and the commands that run it.
 
 use super::script_text::{with_inlined_constants, without_unused};
-use redis::Cmd;
+use redis::{Arg, Cmd};
 
 /// A script: its text and the SHA-1 under which the server caches it.
 pub struct Script {
@@ -32,7 +32,7 @@ impl Script {
         }
     }
 
-    /// The start of a call that contains the script's text: for scripts that are called rarely.
+    /// The start of a call that contains the script's text: for scripts that are called rarely, and servers that do not know it.
     pub fn eval(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.text);
@@ -46,10 +46,15 @@ impl Script {
         command
     }
 
-    /// The command that loads the script into the server, for [`Script::call`].
-    pub fn load(&self) -> Cmd {
-        let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(&self.text);
-        command
+    /// The same command with the script's text in place of its SHA-1. It also loads the script into the server.
+    pub fn with_text(&self, command: &Cmd) -> Cmd {
+        let mut with_text = self.eval();
+        for argument in command.args_iter().skip(2) {
+            match argument {
+                Arg::Simple(bytes) => with_text.arg(bytes),
+                _ => with_text.arg(0),
+            };
+        }
+        with_text
     }
 }

@@ -11,6 +11,7 @@ use super::script::Script;
 use super::{NO_JOURNAL, foreign};
 use crate::clock::{Clock as _, SystemClock};
 use crate::schedule::ScheduleError;
+use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// How long a subscription may take.
 const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(2);
+/// Maximum number of partitions that are asked at a time.
+const AT_ONCE: usize = 16;
 /// The channel to which the survey subscribes.
 const CHANNEL: &str = "{rb:0}:survey";
 
@@ -38,6 +41,10 @@ pub struct RedisSurvey {
     pub is_replica: Option<bool>,
     /// Whether it is a node of a cluster. `None` if it does not tell.
     pub is_cluster: Option<bool>,
+    /// How many replicas follow it. `None` if it does not tell.
+    pub replicas: Option<u64>,
+    /// The first partition that cannot be reached, and why; and how many there are.
+    pub unreachable: Option<(usize, String, usize)>,
     /// Whether it writes an append-only file. `None` if it does not tell.
     pub appends: Option<bool>,
     /// When it writes the append-only file to disk: `always`, `everysec` or `no`. `None` if it does not tell.
@@ -73,9 +80,10 @@ pub async fn survey(
     journal: Option<&str>,
     partitions: usize,
 ) -> Result<RedisSurvey, ScheduleError> {
-    let run = ServerRun::new(vec![meta_key(0)], || None, Arc::new(Loss::default()));
-    let connector = Connector::new(url, Arc::new(run))?;
-    let connection = connector.connect(COMMAND_TIMEOUT);
+    let run = ServerRun::new(meta_key(0), || None, Arc::new(Loss::default()));
+    let connector = Connector::new(url, 0)?;
+    let server = connector.partition(0, Arc::new(run));
+    let connection = server.connect(COMMAND_TIMEOUT);
     connection.ready().await?;
     let run = async |command: &Cmd| connection.run(command).await;
     let sent_ms = SystemClock.now_ms();
@@ -98,10 +106,10 @@ pub async fn survey(
     };
     let subscribing = async {
         let mut listening = connector
-            .listen()
+            .listen(0)
             .await
             .map_err(|error| error.to_string())?;
-        let subscribed = listening.subscribe(CHANNEL).await;
+        let subscribed = listening.pubsub.subscribe(CHANNEL).await;
         subscribed.map_err(|error| error.to_string())
     };
     let subscribing = tokio::time::timeout(LONGEST_SUBSCRIBING, subscribing).await;
@@ -133,6 +141,8 @@ pub async fn survey(
         },
         is_replica: says("role").map(|role| role != "master"),
         is_cluster: says("cluster_enabled").map(|enabled| enabled == "1"),
+        replicas: says("connected_slaves").and_then(|many| many.parse().ok()),
+        unreachable: unreachable(&connector, partitions).await,
         appends,
         append_sync: setting("appendfsync").await,
         snapshots: setting("save").await,
@@ -140,6 +150,27 @@ pub async fn survey(
         memory_limit: limit.and_then(|limit| limit.parse().ok()),
         ownership: ownership(epoch.as_deref(), journal, partitions),
     })
+}
+
+/// The partitions that cannot be reached. They are all at one server, except in a cluster.
+async fn unreachable(connector: &Connector, partitions: usize) -> Option<(usize, String, usize)> {
+    if !connector.is_cluster() {
+        return None;
+    }
+    let reaching = (0..partitions.max(1)).map(|number| async move {
+        let run = ServerRun::new(meta_key(number), || None, Arc::new(Loss::default()));
+        let server = connector.partition(number, Arc::new(run));
+        // A node that does not have the slot of the key redirects this.
+        let exists = redis::cmd("EXISTS").arg(meta_key(number)).take();
+        let reached = server.connect(COMMAND_TIMEOUT).run(&exists).await;
+        reached.err().map(|error| (number, error.to_string()))
+    });
+    let reaching: Vec<_> = reaching.collect();
+    let reached: Vec<_> = stream::iter(reaching).buffered(AT_ONCE).collect().await;
+    let failed: Vec<_> = reached.into_iter().flatten().collect();
+    let many = failed.len();
+    let (first, why) = failed.into_iter().next()?;
+    Some((first, why, many))
 }
 
 fn ownership(epoch: Option<&str>, journal: Option<&str>, partitions: usize) -> ScheduleOwner {

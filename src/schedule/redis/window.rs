@@ -27,9 +27,11 @@ pub async fn loaded_until(schedule: &RedisSchedule) -> Result<Option<i64>, Sched
     Ok(instants.and_then(|instants| instants.into_iter().min()))
 }
 
-/// See [`crate::schedule::ScheduleMaintenance::set_loaded_until`].
-pub async fn set_loaded_until(schedule: &RedisSchedule, due_ms: i64) -> Result<(), ScheduleError> {
-    let partitions = schedule.partitions.iter();
+/// See [`crate::schedule::ScheduleMaintenance::set_loaded_until`]; for these partitions.
+pub async fn set_loaded_until(
+    partitions: impl Iterator<Item = &Partition>,
+    due_ms: i64,
+) -> Result<(), ScheduleError> {
     let calls: Vec<_> = partitions
         .map(|partition| write(partition, due_ms))
         .collect();

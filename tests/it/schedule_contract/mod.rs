@@ -12,7 +12,7 @@ mod deferring;
 mod ending;
 mod fair_shares;
 mod fairness;
-mod fixture;
+pub mod fixture;
 mod foreign_types;
 mod horizons;
 mod lane_settings;

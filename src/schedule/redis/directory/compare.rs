@@ -8,7 +8,7 @@ use super::{Directory, DirectoryChange, DirectoryEntry, KEPT_MS};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::ScheduleError;
-use crate::schedule::redis::bulk::{MOST_LOOKED_UP, scan};
+use crate::schedule::redis::bulk::{MOST_LOOKED_UP, ScannedParts, scan};
 use crate::schedule::redis::partition::Partition;
 use crate::schedule::redis::slot;
 use bytes::Bytes;
@@ -88,7 +88,13 @@ impl Directory {
         }
         let mut cursor = None;
         loop {
-            let page = scan(partitions, cursor.as_deref(), MOST_LOOKED_UP).await?;
+            let page = scan(
+                partitions,
+                ScannedParts::All,
+                cursor.as_deref(),
+                MOST_LOOKED_UP,
+            )
+            .await?;
             let held = page.holdings.into_iter().map(|(entry, _)| {
                 let partition = slot(entry.lane.as_str(), partitions.len());
                 (entry.key, partition)

@@ -5,16 +5,19 @@ pub mod server_run;
 pub mod write_counters;
 
 use super::RedisSchedule;
-use super::bulk;
+use super::bulk::{self, ScannedParts};
 use super::partition::Partition;
 use super::reply::ScriptReply;
 use super::script::Script;
+use super::window;
 use crate::domain::duration::display_ms;
-use crate::schedule::ScheduleError;
+use crate::domain::lane::Lane;
 use crate::schedule::recoverable::{
     Inspection, LoadReason, Recoverable, Reindexed, ScheduleStatus,
 };
+use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
 use write_counters::WriteCount;
@@ -24,6 +27,8 @@ const HOLD_MS: i64 = 10_000;
 /// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
 /// second, unless it has as many attempts in flight as it may have.
 const ALIVE_MS: i64 = 30_000;
+/// Maximum number of partitions that are asked at a time.
+const AT_ONCE: usize = 16;
 /// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
 
@@ -55,12 +60,38 @@ impl Default for Scripts {
 #[async_trait]
 impl Recoverable for RedisSchedule {
     async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError> {
-        let mut found = Inspection::Whole;
-        for (number, partition) in self.partitions.iter().enumerate() {
-            let one = self.inspect_partition(number, partition, clear).await?;
+        let inspected = self.partitions.iter().enumerate();
+        let inspected = inspected.map(|(number, partition)| async move {
+            let found = self.inspect_partition(number, partition, clear).await;
+            (number, found)
+        });
+        let inspected: Vec<_> = inspected.collect();
+        // One after the other where all are at one server, which could be slow.
+        let at_once = if self.away.is_some() { AT_ONCE } else { 1 };
+        let mut inspected = stream::iter(inspected).buffered(at_once);
+        let (mut found, mut has_answer, mut failure) = (Inspection::Whole, false, None);
+        while let Some((number, one)) = inspected.next().await {
+            let one = match (one, &self.away) {
+                // The other partitions of the cluster are used meanwhile.
+                (Err(error @ ScheduleError::Unavailable(_)), Some(away)) => {
+                    away.add_to_inspect(number);
+                    self.partitions[number]
+                        .loading
+                        .store(false, Ordering::Relaxed);
+                    failure = Some(error);
+                    continue;
+                }
+                (one, _) => one?,
+            };
+            has_answer = true;
             let loading = matches!(one, Inspection::ToLoad(_));
-            partition.loading.store(loading, Ordering::Relaxed);
+            self.partitions[number]
+                .loading
+                .store(loading, Ordering::Relaxed);
             found = more_severe(found, one);
+        }
+        if let (false, Some(failure)) = (has_answer, failure) {
+            return Err(failure);
         }
         self.has_entered.store(true, Ordering::Relaxed);
         // While another instance is emptying a partition, calls to it are still refused.
@@ -113,6 +144,23 @@ impl Recoverable for RedisSchedule {
         bulk::reindex(&self.partitions, cursor, limit).await
     }
 
+    fn is_loading(&self, lane: &Lane) -> bool {
+        self.partition(lane).loading.load(Ordering::Relaxed)
+    }
+
+    async fn set_loaded_until_there(&self, due_ms: i64) -> Result<(), ScheduleError> {
+        let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
+        window::set_loaded_until(self.partitions.iter().filter(loading), due_ms).await
+    }
+
+    async fn scan_there(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Scanned, ScheduleError> {
+        bulk::scan(&self.partitions, ScannedParts::Loading, cursor, limit).await
+    }
+
     async fn report_loading(&self) -> Result<bool, ScheduleError> {
         self.report(HOLD_MS.to_string()).await
     }
@@ -149,22 +197,25 @@ impl Recoverable for RedisSchedule {
     }
 
     async fn heartbeat(&self) -> Result<(), ScheduleError> {
-        for partition in self.partitions.iter() {
+        let beats = self.partitions.iter().map(|partition| async move {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.heartbeat.call();
             command.arg(1).arg(keys.meta());
             partition.context.add_now(&mut command);
             command.arg(writes.instance());
-            partition
+            let beat = partition
                 .reads
-                .run_script(&self.scripts.heartbeat, &command)
-                .await?;
-        }
-        Ok(())
+                .run_script(&self.scripts.heartbeat, &command);
+            beat.await.map(drop)
+        });
+        let beats: Vec<_> = beats.collect();
+        // One that fails does not keep the others from it.
+        let beats: Vec<_> = stream::iter(beats).buffered(AT_ONCE).collect().await;
+        beats.into_iter().collect()
     }
 
     async fn deregister(&self) {
-        for partition in self.partitions.iter() {
+        let leaves = self.partitions.iter().map(|partition| async move {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.deregister.call();
             command.arg(1).arg(keys.meta()).arg(writes.instance());
@@ -179,7 +230,9 @@ impl Recoverable for RedisSchedule {
                      after its last claim or heartbeat"
                 );
             }
-        }
+        });
+        let leaves: Vec<_> = leaves.collect();
+        stream::iter(leaves).buffered(AT_ONCE).collect::<()>().await;
     }
 }
 
@@ -208,7 +261,7 @@ impl RedisSchedule {
     ) -> Result<Inspection, ScheduleError> {
         // Connects first: then it is known which run of the server answers.
         partition.reads.ready().await?;
-        let run = self.run.name().await;
+        let run = partition.context.server.run().name().await;
         let command = self.inspect_command(number, partition, clear, &run);
         let mut reply = partition
             .reads
@@ -322,11 +375,15 @@ impl RedisSchedule {
         let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {
             let mut command = self.scripts.clear.call();
-            command.arg(keys.fixed().len() + 1);
+            let absent = keys.absent();
+            command.arg(keys.fixed().len() + 1 + usize::from(absent.is_some()));
             for key in keys.fixed() {
                 command.arg(key);
             }
             command.arg(keys.rebuild());
+            if let Some(absent) = absent {
+                command.arg(absent);
+            }
             command
                 .arg(keys.prefix())
                 .arg(writes.instance())
@@ -347,7 +404,7 @@ impl RedisSchedule {
     /// Reports in every partition that this instance loads that loading continues, or is done if `hold_ms` is
     /// empty.
     async fn report(&self, hold_ms: String) -> Result<bool, ScheduleError> {
-        let mut accepted = true;
+        let (mut accepted, mut failure) = (true, None);
         let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
         for partition in self.partitions.iter().filter(loading) {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
@@ -355,13 +412,26 @@ impl RedisSchedule {
             command.arg(2).arg(keys.meta()).arg(keys.rebuild());
             command.arg(writes.instance()).arg(&hold_ms);
             command.arg(writes.count().generation);
-            let mut reply = partition
+            let reported = partition
                 .reads
                 .run_script(&self.scripts.loading, &command)
-                .await?;
-            accepted &= reply.number()? == 1;
+                .await;
+            match reported {
+                Ok(mut reply) => {
+                    let is_accepted = reply.number()? == 1;
+                    accepted &= is_accepted;
+                    // It is done, also if the report to another partition must be repeated.
+                    if is_accepted && hold_ms.is_empty() {
+                        partition.loading.store(false, Ordering::Relaxed);
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
         }
-        Ok(accepted)
+        match failure {
+            Some(error) if accepted => Err(error),
+            Some(_) | None => Ok(accepted),
+        }
     }
 }
 

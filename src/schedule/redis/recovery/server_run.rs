@@ -8,14 +8,15 @@
 use super::write_counters::Loss;
 use crate::schedule::redis::script::Script;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, Value};
+use redis::{ErrorKind, RedisError, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The run of the server that this process is connected to.
+/// The run of the server that has a partition, as far as this process is connected to it. A partition that has moved to
+/// another server is treated as after a restart: it cannot be told whether its last changes came along.
 pub struct ServerRun {
-    /// The `meta` hash of each partition.
-    meta: Vec<String>,
+    /// The `meta` hash of the partition.
+    meta: String,
     /// The time by the caller's clock; `None` to use the server's clock.
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     loss: Arc<Loss>,
@@ -35,7 +36,7 @@ struct KnownRun {
 impl ServerRun {
     /// No run is known yet.
     pub fn new(
-        meta: Vec<String>,
+        meta: String,
         now_ms: impl Fn() -> Option<i64> + Send + Sync + 'static,
         loss: Arc<Loss>,
     ) -> Self {
@@ -64,23 +65,28 @@ impl ServerRun {
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
-        let name = run_id(info).unwrap_or_default();
+        let info = text(info).unwrap_or_default();
+        if field(&info, "redis_mode") == Some("sentinel") {
+            return Err(RedisError::from((
+                ErrorKind::Client,
+                "this server is a sentinel; its URL begins with redis+sentinel:// and ends with the name of the primary",
+            )));
+        }
+        let name = field(&info, "run_id").unwrap_or_default().to_string();
         let is_same = |known: &KnownRun| known.name == name && known.noted && !name.is_empty();
         let mut noted = true;
         if !known.as_ref().is_none_or(is_same) {
-            for meta in &self.meta {
-                let mut command = self.restarted.eval();
-                command.arg(1).arg(meta);
-                match (self.now_ms)() {
-                    Some(now_ms) => command.arg(now_ms),
-                    None => command.arg(""),
-                };
-                command.arg(&name);
-                let reply = connection.send_packed_command(&command).await?;
-                // A read-only server gives an error here. That is not an error of the connection: calls to
-                // that server fail anyway, and the next connection tries again.
-                noted &= reply.extract_error().is_ok();
-            }
+            let mut command = self.restarted.eval();
+            command.arg(1).arg(&self.meta);
+            match (self.now_ms)() {
+                Some(now_ms) => command.arg(now_ms),
+                None => command.arg(""),
+            };
+            command.arg(&name);
+            let reply = connection.send_packed_command(&command).await?;
+            // A read-only server gives an error here, and a node that does not have the partition. That is not an
+            // error of the connection: calls to that server fail anyway, and the next connection tries again.
+            noted = reply.extract_error().is_ok();
             self.loss.set(true);
         }
         *known = Some(KnownRun { name, noted });
@@ -88,13 +94,18 @@ impl ServerRun {
     }
 }
 
-/// The run's id in the reply to `INFO`; `None` if it is not there.
-fn run_id(info: Value) -> Option<String> {
-    let text = match info {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,
-        Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
-    Some(line.trim().to_string())
+/// The text of the reply to `INFO`; `None` if it is something else.
+fn text(info: Value) -> Option<String> {
+    match info {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// One field of it.
+fn field<'info>(info: &'info str, name: &str) -> Option<&'info str> {
+    let mut lines = info.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(value.trim())
 }
