@@ -175,7 +175,7 @@ fn every_setting_is_explained_and_takes_the_bounds_that_are_documented() {
             bounded += 1;
         }
     }
-    assert_eq!(bounded, 18, "the settings with bounds are found");
+    assert_eq!(bounded, 19, "the settings with bounds are found");
 }
 
 /// The lowest and the highest value, as in "`100ms` to `5m`". Not the bounds of a length, as in "1 to

@@ -96,7 +96,7 @@ fn kind(found: &RedisSurvey, kind: &RedisKind) -> Vec<Finding> {
 /// What a fail-over may lose.
 fn fail_over(found: &RedisSurvey, config: &ServeConfig) -> Option<Finding> {
     const SUBJECT: &str = "redis fail-over";
-    const TELL: &str = "see docs/deploying.md, \"Sentinel and Cluster\"";
+    const TELL: &str = "see docs/operations.md, \"Sentinel and Cluster\"";
     let wanted = u64::from(config.schedule.replicas);
     if let Some(replicas) = found.replicas.filter(|replicas| *replicas < wanted) {
         let text = format!(
