@@ -4,7 +4,7 @@
 //!
 //! * Redis has counted fewer writes of an instance than were answered to it: it was flushed, replaced
 //!   or set back to an older copy (`write_counters`). The call is refused.
-//! * A new connection leads to another run of the Redis server than before: it was restarted, and may have
+//! * A new connection leads to another run of the Redis server than before: it was restarted or replaced, and may have
 //!   come back without its last writes (`server_run`).
 //! * A script finds something missing: an entry, a lane, a lease (`note_damage` in `lua/common.lua`). It
 //!   continues with the rest.
@@ -17,7 +17,7 @@
 //! first ([`load`]); puts entries that are in no lane back into theirs; and removes what has ended in the
 //! journal ([`resync`]). Redis is emptied first only if a user requests it.
 //!
-//! **What the others do meanwhile**: the calls of a server whose writes were lost are refused until it has
+//! **What the others do meanwhile**: the calls of every server are refused until it has
 //! inspected the data once, which takes a moment. After that it uses the schedule. Until the comparison is done
 //! and the time of a lease has passed, a server asks the journal before it sends a notification that was
 //! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by another

@@ -194,14 +194,36 @@ async fn an_older_copy_is_noticed_by_whoever_knows_better() {
     }
     check_refused(&one).await;
     assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
-    // The other works on meanwhile, and finds that it is seen to.
-    other.claim(ClaimQuota::of(1)).await.expect("claimed");
+    // The other has to look once, and finds that it is seen to.
+    check_refused(&other).await;
     assert_eq!(look(&other).await, Inspection::Loading);
+    other.claim(ClaimQuota::of(1)).await.expect("claimed");
     assert_eq!(one.pending().await, 1, "what is there is kept");
     other.finish_loading().await.expect("heard");
     assert_eq!(look(&other).await, Inspection::Loading, "not its duty");
     assert!(one.finish_loading().await.expect("heard"));
     assert_eq!(look(&other).await, Inspection::Whole);
+}
+
+#[tokio::test]
+async fn what_is_lost_after_another_instance_has_loaded_is_noticed_as_well() {
+    let server = Server::new();
+    let (one, other) = (server.ready().await, server.ready().await);
+    put(&one, "1").await.expect("registered");
+    // The other finds something missing, and loads: a new generation, of which the first has not heard.
+    let damaged = redis::Cmd::hset("{rb:0}:meta", "state", "damaged");
+    command(&server.options.url, &damaged).await;
+    fill(&other).await;
+    let copy = server.copy().await;
+    // Whatever the first may do now is lost, and it is the only one that knows.
+    let mut was_put = put(&one, "2").await;
+    while was_put.is_err() {
+        assert_eq!(look(&one).await, Inspection::Whole);
+        was_put = put(&one, "2").await;
+    }
+    server.set_back(&copy).await;
+    check_refused(&one).await;
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ elseif not intact then
   reason = (epoch or known > 0 or call('EXISTS', JOBS) == 1) and 'lost' or 'new'
 elseif held.state == 'damaged' or held.state == 'restarted' then
   reason = held.state
-elseif held.run ~= run or (run == '' and not held[instance]) then
+elseif held.run ~= run or (run == '' and not held['at:' .. instance]) then
   reason = 'restarted'
 elseif held.state == 'whole' then
   return enter('whole')
@@ -144,14 +144,14 @@ generation = math.max(micros, known + 1, generation + 1)
 call('HSET', META, 'generation', text_of(generation), 'run', run,
   'state', reason == 'clear' and 'clearing' or 'loading')
 if reason ~= 'new' then call('HSET', META, 'lost', text_of(NOW)) end
-if reason == 'clear' then
-  -- Without its count, an instance must inspect first, and gets the reply 'wait'. Otherwise entries that
-  -- are put in or leased while everything is removed would be lost.
-  for name in pairs(held) do
-    if #name == 32 then
-      call('HDEL', META, name)
-      held[name] = nil
-    end
+-- Without its count, an instance must inspect first. So what an instance writes into this generation, it writes after it has
+-- learnt of it: a count that is too low later means that the data was set back again, and is not taken for what was lost
+-- before this generation. While everything is removed, the reply is 'wait': otherwise entries that are put in or leased
+-- meanwhile would be lost.
+for name in pairs(held) do
+  if #name == 32 then
+    call('HDEL', META, name)
+    held[name] = nil
   end
 end
 return enter(reason)
