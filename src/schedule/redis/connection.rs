@@ -297,7 +297,7 @@ impl Connection {
         self.send(command, None).await?.map_err(unavailable)
     }
 
-    /// Runs the script that `command` calls. If the server does not know the script, sends it along.
+    /// Runs the script that `command` calls. If the server does not know the script, sends it first or along.
     pub async fn run_script(
         &self,
         script: &Script,
@@ -325,9 +325,14 @@ impl Connection {
     ) -> Result<Value, ScheduleError> {
         let result = match self.send(command, zero_on_repeat).await? {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // A command that only loads the script could reach another node of a cluster than the call.
-                let command = script.with_text(command);
-                Box::pin(self.send(&command, zero_on_repeat)).await?
+                if self.servers().cluster().is_some() {
+                    // A command that only loads the script could reach another node than the call.
+                    let command = script.with_text(command);
+                    Box::pin(self.send(&command, zero_on_repeat)).await?
+                } else {
+                    self.run(&script.load()).await?;
+                    Box::pin(self.send(command, zero_on_repeat)).await?
+                }
             }
             result => result,
         };

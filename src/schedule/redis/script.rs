@@ -46,6 +46,13 @@ impl Script {
         command
     }
 
+    /// The command that loads the script into the server, for [`Script::call`].
+    pub fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.text);
+        command
+    }
+
     /// The same command with the script's text in place of its SHA-1. It also loads the script into the server.
     pub fn with_text(&self, command: &Cmd) -> Cmd {
         let mut with_text = self.eval();

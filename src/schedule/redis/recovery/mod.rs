@@ -417,14 +417,8 @@ impl RedisSchedule {
                 .run_script(&self.scripts.loading, &command)
                 .await;
             match reported {
-                Ok(mut reply) => {
-                    let is_accepted = reply.number()? == 1;
-                    accepted &= is_accepted;
-                    // It is done, also if the report to another partition must be repeated.
-                    if is_accepted && hold_ms.is_empty() {
-                        partition.loading.store(false, Ordering::Relaxed);
-                    }
-                }
+                Ok(mut reply) => accepted &= reply.number()? == 1,
+                // The others are told nevertheless: without reports, other instances would take over.
                 Err(error) => failure = Some(error),
             }
         }
