@@ -16,8 +16,7 @@ const MOST_ADDRESSES: usize = 32;
 const SERVER_PORT: u16 = 6_379;
 const SENTINEL_PORT: u16 = 26_379;
 const RIGHT: &str = "not a URL like redis://127.0.0.1:6379, rediss://redis.example:6380/0, \
-    redis+sentinel://sentinel-1.example:26379,sentinel-2.example:26379/NAME or \
-    redis+cluster://node-1.example:6379,node-2.example:6379";
+    redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT";
 
 /// What the addresses of a URL lead to.
 #[derive(Debug, Clone, PartialEq, Eq)]

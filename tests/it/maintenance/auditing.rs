@@ -370,7 +370,8 @@ async fn what_cannot_be_audited_is_said_in_a_line_and_nothing_is_made() {
     check(
         &["--redis", "http://x"],
         2,
-        "--redis: not a URL like redis://127.0.0.1:6379 or rediss://redis.example:6380/0",
+        "--redis: not a URL like redis://127.0.0.1:6379, rediss://redis.example:6380/0, \
+         redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
     );
     check(
         &["--journal", "none"],
