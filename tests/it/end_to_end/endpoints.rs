@@ -35,8 +35,12 @@ fn versions(view: &Value) -> Value {
 /// What is seen of attempts: without a journal they are not kept.
 fn kept(stores: Stores, attempts: Value) -> Value {
     match stores {
-        Stores::RedisOnly => json!([]),
-        Stores::Embedded | Stores::Redis | Stores::Postgres => attempts,
+        Stores::RedisOnly | Stores::ClusterOnly => json!([]),
+        Stores::Embedded
+        | Stores::Redis
+        | Stores::Postgres
+        | Stores::Sentinel
+        | Stores::Cluster => attempts,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The ladder, step by step in simulated time.
 
-use super::on_stores;
+use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
 use ringback::domain::timestamp;
@@ -12,6 +12,11 @@ on_stores!(
     the_window_cuts_a_ladder_short,
     an_outage_of_ours_moves_the_anchor,
     a_window_that_closed_while_we_were_down_leaves_one_attempt,
+);
+on_several_redis!(
+    refused_then_delivered_at_the_right_step,
+    the_alipay_ladder_stands_at_the_golden_times,
+    an_outage_of_ours_moves_the_anchor,
 );
 
 fn at(offset_ms: i64) -> Value {

@@ -1,6 +1,6 @@
 //! Lanes that people see and hold: nothing is called until they release it, and nothing is lost.
 
-use super::on_stores;
+use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration};
@@ -20,6 +20,11 @@ on_stores!(
     an_attempt_that_is_asked_for_waits_for_the_release,
     lanes_are_listed_by_state_and_page_by_page,
     wrong_requests_about_lanes_are_named,
+);
+on_several_redis!(
+    what_is_held_waits_and_goes_out_oldest_first,
+    lanes_are_listed_by_state_and_page_by_page,
+    a_hold_on_one_server_holds_on_the_other,
 );
 on_stores!(@ postgres_shared Postgres a_hold_on_one_server_holds_on_the_other);
 on_stores!(@ redis_shared RedisOnly a_hold_on_one_server_holds_on_the_other);

@@ -1,6 +1,6 @@
 //! From registration to the end, and again: delivered, parked, replayed, cancelled, retried.
 
-use super::on_stores;
+use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
 use reqwest::Method;
@@ -14,6 +14,17 @@ on_stores!(
     while_an_attempt_is_in_flight_it_cannot_be_cancelled,
     a_cancellation_beside_its_registration_holds,
     a_delayed_callback_comes_when_it_is_due,
+    parked_then_replayed_it_keeps_its_webhook_id,
+    a_discarded_dead_letter_stays_down,
+    a_retry_by_hand_comes_at_once_and_the_ladder_goes_on,
+    what_is_pending_survives_a_restart,
+);
+on_several_redis!(
+    delivered_at_the_first_attempt,
+    the_same_id_a_hundred_times_at_once_delivers_once,
+    cancelled_before_it_is_due_it_is_never_sent,
+    while_an_attempt_is_in_flight_it_cannot_be_cancelled,
+    a_cancellation_beside_its_registration_holds,
     parked_then_replayed_it_keeps_its_webhook_id,
     a_discarded_dead_letter_stays_down,
     a_retry_by_hand_comes_at_once_and_the_ladder_goes_on,

@@ -97,3 +97,12 @@ macro_rules! on_journaled_stores {
     };
 }
 pub(crate) use on_journaled_stores;
+
+/// Likewise, for more than one Redis.
+macro_rules! on_several_redis {
+    ($($name:ident),+ $(,)?) => {
+        $crate::end_to_end::on_stores!(@ sentinel Sentinel $($name)+);
+        $crate::end_to_end::on_stores!(@ cluster Cluster $($name)+);
+    };
+}
+pub(crate) use on_several_redis;

@@ -1,6 +1,6 @@
 //! Which of the notifications of a lane goes first.
 
-use super::on_stores;
+use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration};
 use reqwest::Method;
@@ -23,6 +23,11 @@ on_stores!(@ ordered_postgres Postgres
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+);
+on_several_redis!(
+    higher_priorities_go_first_also_after_a_restart,
+    the_highest_number_ends_lower_ones_that_wait,
+    a_strict_number_waits_until_the_lower_ones_have_ended,
 );
 on_stores!(@ without_a_journal RedisOnly an_order_needs_a_journal);
 

@@ -4,8 +4,8 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::process::Process;
 use crate::support::redis::{RedisServer, documented_rights};
-use crate::support::ringback::{Server, Stores, registration};
-use crate::support::{postgres, redis};
+use crate::support::ringback::{CLUSTER_PARTITIONS, Server, Stores, registration};
+use crate::support::{postgres, redis, redis_shared};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,26 @@ pub const KINDS: [Stores; 3] = [Stores::Embedded, Stores::Redis, Stores::Postgre
 
 /// Arguments for each kind of store.
 pub fn arguments(stores: Stores) -> Vec<String> {
-    let redis = || ["--redis".to_string(), redis::fresh_database()];
+    let redis_at = |url: String| ["--redis".to_string(), url];
+    let redis = || redis_at(redis::fresh_database());
     let postgres = || ["--journal".to_string(), postgres::fresh_database()];
     let none = || ["--journal", "none"].map(String::from);
+    let cluster = || {
+        let partitions = ["--partitions".to_string(), CLUSTER_PARTITIONS.to_string()];
+        [redis_at(redis_shared::fresh_cluster()), partitions].concat()
+    };
     match stores {
         Stores::Embedded => Vec::new(),
         Stores::Redis => redis().to_vec(),
         Stores::Postgres => [redis(), postgres()].concat(),
         Stores::RedisOnly => [redis(), none()].concat(),
+        Stores::Sentinel => [
+            redis_at(redis_shared::fresh_sentinel_database()),
+            postgres(),
+        ]
+        .concat(),
+        Stores::Cluster => [cluster(), postgres().to_vec()].concat(),
+        Stores::ClusterOnly => [cluster(), none().to_vec()].concat(),
     }
 }
 

@@ -75,8 +75,12 @@ async fn what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name(stores
     let server = server.restart().await;
     let resent = match stores {
         // The body was forgotten with the delivery.
-        Stores::RedisOnly => (501, "urn:ringback:problem:no-journal"),
-        Stores::Embedded | Stores::Redis | Stores::Postgres => (409, MADE_AGAIN),
+        Stores::RedisOnly | Stores::ClusterOnly => (501, "urn:ringback:problem:no-journal"),
+        Stores::Embedded
+        | Stores::Redis
+        | Stores::Postgres
+        | Stores::Sentinel
+        | Stores::Cluster => (409, MADE_AGAIN),
     };
     for (id, how, expected) in [
         ("dead", "replay", (409, MADE_AGAIN)),

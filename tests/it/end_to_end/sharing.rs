@@ -1,6 +1,6 @@
 //! Several servers on one Redis, and servers that do not belong together.
 
-use super::on_stores;
+use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 on_stores!(@ redis_only RedisOnly two_servers_share_the_work_and_never_send_the_same_attempt_twice);
+on_several_redis!(two_servers_share_the_work_and_never_send_the_same_attempt_twice);
+on_stores!(@ cluster_only ClusterOnly two_servers_share_the_work_and_never_send_the_same_attempt_twice);
 on_stores!(@ postgres Postgres two_servers_share_the_work_and_never_send_the_same_attempt_twice);
 
 async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores: Stores) {

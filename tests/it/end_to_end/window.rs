@@ -1,6 +1,6 @@
 //! What is due after the horizon waits in the journal alone: callers, merchants and operators see no difference.
 
-use super::{on_journaled_stores, on_stores};
+use super::{on_journaled_stores, on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::RedisServer;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
@@ -17,6 +17,10 @@ on_journaled_stores!(
     what_waits_in_the_journal_is_cancelled_moved_and_called_by_hand,
     what_waits_in_the_journal_is_still_there_after_a_restart,
     it_is_registered_once,
+);
+on_several_redis!(
+    what_waits_in_the_journal_comes_when_it_is_due,
+    a_notification_whose_next_step_is_far_away_leaves_the_schedule_and_comes_back,
 );
 
 const MINUTE_MS: i64 = 60_000;

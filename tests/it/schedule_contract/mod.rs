@@ -2,10 +2,12 @@
 //! model that predicts what any sequence of calls does.
 //!
 //! An implementation takes part with a line `schedule_contract!(name, fixture, cases)`: `fixture`
-//! opens a fresh schedule with the given limits, `cases` is how many sequences the model tries.
+//! opens a fresh schedule with the given limits, `cases` is how many sequences the model tries. In a cluster, where tests
+//! cannot have a database each, they run one after another.
 
 mod by_hand;
 mod claiming;
+mod cluster;
 mod damage;
 mod damaged_orders;
 mod deferring;
@@ -33,6 +35,7 @@ mod redis;
 mod registering;
 mod reserving;
 mod restoring;
+mod sentinels;
 mod skipping;
 mod steps;
 mod unknown_changes;
@@ -316,4 +319,26 @@ mod in_partitions {
 mod with_a_directory {
     use super::*;
     each_entry!(partitions::with_a_directory);
+}
+
+schedule_contract!(behind_sentinels, sentinels::open, 8);
+
+mod in_a_cluster {
+    use super::*;
+    each_entry!(cluster::with_a_journal);
+}
+
+mod in_a_cluster_with_a_directory {
+    use super::*;
+    each_entry!(cluster::with_a_directory);
+}
+
+mod in_one_partition_of_a_cluster {
+    use super::*;
+    all_lanes!(cluster::in_one_partition);
+
+    #[test]
+    fn any_sequence_of_calls_does_what_the_model_predicts() {
+        model::holds(cluster::in_one_partition, 8);
+    }
 }

@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod redis;
 pub mod redis_cluster;
 pub mod redis_node;
+pub mod redis_shared;
 pub mod refusing_port;
 pub mod ringback;
 pub mod sentinels;

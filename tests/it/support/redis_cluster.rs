@@ -138,6 +138,16 @@ impl RedisCluster {
         .await
     }
 
+    /// The nodes that are primaries with slots now.
+    pub async fn primaries(&self) -> BTreeSet<usize> {
+        let mut primaries = BTreeSet::new();
+        for first in (0..PRIMARIES).map(|number| *slots_of(number).start()) {
+            let slot = u16::try_from(first).expect("a slot");
+            primaries.insert(self.primary_of(slot).await);
+        }
+        primaries
+    }
+
     /// The partitions below `most` that this node has, which is a primary.
     pub async fn partitions_of(&self, node: usize, most: usize) -> Vec<usize> {
         let mut partitions = Vec::new();

@@ -1,6 +1,6 @@
 //! Servers under test: in this process, or as the real program.
 
-use super::{merchant::Merchant, postgres, redis, within};
+use super::{merchant::Merchant, postgres, redis, redis_shared, within};
 use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
@@ -29,7 +29,16 @@ pub enum Stores {
     Postgres,
     /// Redis alone.
     RedisOnly,
+    /// The primary that sentinels name, and PostgreSQL.
+    Sentinel,
+    /// A cluster, over which the partitions are spread, and PostgreSQL.
+    Cluster,
+    /// A cluster alone.
+    ClusterOnly,
 }
+
+/// Partitions of a schedule in a cluster: so many that each shard has some.
+pub const CLUSTER_PARTITIONS: u16 = 8;
 
 /// The secret of all test servers.
 pub fn secret() -> SigningSecret {
@@ -56,18 +65,37 @@ pub fn config(dir: &Path, stores: Stores) -> ServeConfig {
         Stores::Redis => config.schedule.redis = Some(redis_url(&redis::fresh_database())),
         Stores::Postgres => {
             config.schedule.redis = Some(redis_url(&redis::fresh_database()));
-            let url = PostgresUrl::parse(&postgres::fresh_database());
-            config.journal = JournalConfig::Postgres(url.expect("a PostgreSQL URL"));
+            config.journal = fresh_postgres();
         }
         Stores::RedisOnly => {
             config.schedule.redis = Some(redis_url(&redis::fresh_database()));
             config.journal = JournalConfig::None;
         }
+        Stores::Sentinel => {
+            let url = redis_shared::fresh_sentinel_database();
+            config.schedule.redis = Some(redis_url(&url));
+            config.journal = fresh_postgres();
+        }
+        Stores::Cluster | Stores::ClusterOnly => {
+            config.schedule.redis = Some(redis_url(&redis_shared::fresh_cluster()));
+            config.schedule.partitions = CLUSTER_PARTITIONS;
+            config.journal = match stores {
+                Stores::ClusterOnly => JournalConfig::None,
+                _ => fresh_postgres(),
+            };
+        }
     }
     config
 }
 
-fn redis_url(text: &str) -> RedisUrl {
+/// An empty journal in PostgreSQL.
+pub fn fresh_postgres() -> JournalConfig {
+    let url = PostgresUrl::parse(&postgres::fresh_database());
+    JournalConfig::Postgres(url.expect("a PostgreSQL URL"))
+}
+
+/// A URL of Redis that is right.
+pub fn redis_url(text: &str) -> RedisUrl {
     RedisUrl::parse(text).expect("a Redis URL")
 }
 
@@ -256,7 +284,15 @@ impl Api {
     /// Registers; the answer must be 201. As callers do, sends the same again after a 503: on a busy
     /// machine a store may take too long. The answer may be 200 then.
     pub async fn register(&self, registration: Value) -> Value {
-        let mut again = false;
+        self.register_until(registration, false).await
+    }
+
+    /// Registers what may have been registered before: the answer may be 200 at once.
+    pub async fn register_again(&self, registration: Value) -> Value {
+        self.register_until(registration, true).await
+    }
+
+    async fn register_until(&self, registration: Value, mut again: bool) -> Value {
         let registering = async {
             loop {
                 let asked = Some(registration.clone());

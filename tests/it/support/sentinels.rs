@@ -3,6 +3,7 @@
 use super::ports::HeldPort;
 use super::redis::Running;
 use super::redis_node::{Node, ask, until};
+use super::redis_shared::SENTINEL_DATABASES;
 use futures_util::future::join_all;
 use redis::Cmd;
 use std::collections::HashMap;
@@ -13,6 +14,8 @@ use tempfile::TempDir;
 const NAME: &str = "ringback-test";
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
+/// After this time without an answer a primary is dead for a sentinel.
+const DOWN_AFTER_MS: u32 = 500;
 /// Ports that are tried for a sentinel.
 const TRIES: usize = 10;
 /// What a sentinel says once it listens.
@@ -34,7 +37,7 @@ struct Sentinel {
 impl Sentinels {
     /// Starts some that replace a dead primary after about a second.
     pub async fn start() -> Self {
-        Self::start_with(500).await
+        Self::start_with(DOWN_AFTER_MS).await
     }
 
     /// Starts some for which no server counts as dead only because the machine is busy.
@@ -43,7 +46,8 @@ impl Sentinels {
     }
 
     async fn start_with(down_after_ms: u32) -> Self {
-        let arguments = ["--repl-diskless-sync-delay", "0", "--databases", "1"];
+        let databases = SENTINEL_DATABASES.to_string();
+        let arguments = ["--repl-diskless-sync-delay", "0", "--databases", &databases];
         let arguments = arguments.map(String::from).to_vec();
         let primary = Node::start(&arguments);
         let follow = [
@@ -151,16 +155,25 @@ impl Sentinels {
         (old, new.await)
     }
 
+    /// Has a dead primary replaced soon again, after [`Sentinels::cut_replication`].
+    pub async fn watch_closely(&self) {
+        self.set_down_after(DOWN_AFTER_MS).await;
+    }
+
+    async fn set_down_after(&self, ms: u32) {
+        let mut set = sentinel("SET");
+        set.arg(&[NAME, "down-after-milliseconds", &ms.to_string()]);
+        for one in &self.sentinels {
+            until("a sentinel to be there", || one.ask::<()>(&set)).await;
+        }
+    }
+
     /// Cuts the primary off from its replicas, so that what it writes from now on is nowhere else. The replicas stand
     /// still until [`Sentinels::resume`]: one that goes on while its primary is alive copies everything. How long a
-    /// replica may have been without its primary is no matter from now on.
+    /// replica has been without its primary is no matter then, and a dead primary is not replaced by itself.
     pub async fn cut_replication(&self) -> Vec<usize> {
         let primary = self.primary().await;
-        for sentinel_now in &self.sentinels {
-            let mut set = sentinel("SET");
-            set.arg(&[NAME, "down-after-milliseconds", "60000"]);
-            until("a sentinel to be there", || sentinel_now.ask::<()>(&set)).await;
-        }
+        self.set_down_after(60_000).await;
         let replicas = (0..self.nodes.len()).filter(|node| *node != primary);
         let replicas: Vec<usize> = replicas.collect();
         for replica in &replicas {

@@ -1,0 +1,36 @@
+//! The Redis schedule in a cluster, whose partitions are spread over its shards.
+
+use super::fixture::*;
+use super::redis::{open_with, options};
+use crate::support::redis_shared::fresh_cluster;
+use ringback::schedule::Limits;
+use ringback::schedule::redis::Options;
+
+/// Partitions, of which each of three shards has some.
+const PARTITIONS: usize = 8;
+
+fn in_cluster(partitions: usize, limits: Limits) -> Options {
+    Options {
+        partitions,
+        ..options(fresh_cluster(), limits)
+    }
+}
+
+/// With a journal: whoever asks knows the lane.
+pub async fn with_a_journal(limits: Limits) -> Fixture {
+    let options = Options {
+        owner: "journal".into(),
+        ..in_cluster(PARTITIONS, limits)
+    };
+    open_with(&options, Box::new(())).await
+}
+
+/// Without one: the directory, a part of which each shard has, knows it.
+pub async fn with_a_directory(limits: Limits) -> Fixture {
+    open_with(&in_cluster(PARTITIONS, limits), Box::new(())).await
+}
+
+/// All lanes at one node.
+pub async fn in_one_partition(limits: Limits) -> Fixture {
+    open_with(&in_cluster(1, limits), Box::new(())).await
+}
