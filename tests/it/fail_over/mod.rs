@@ -1,4 +1,9 @@
 //! More than one Redis: Sentinel and Cluster, with primaries that die, hang and come back, and slots that move.
+//!
+//! `tests/it/reliability/kill_primary.rs` has the same under load, with an account at the end.
 
+mod cluster;
 mod finding;
+mod scene;
+mod sentinels;
 mod servers;

@@ -1,0 +1,201 @@
+//! A schedule in a cluster: each partition follows its slot, and goes its own way when a shard is away.
+
+use super::scene::{delayed, generation, goes_on, serve, until_held};
+use crate::support::merchant::Merchant;
+use crate::support::redis::connect;
+use crate::support::redis_cluster::RedisCluster;
+use crate::support::ringback::{CLUSTER_PARTITIONS, Server, registration};
+use reqwest::Method;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// So many lanes that each shard has one, unless chance is against it by one in thousands.
+const MERCHANTS: usize = 24;
+
+/// A server in a cluster, and a merchant in a partition of each shard.
+struct Scene {
+    cluster: RedisCluster,
+    server: Server,
+    /// By the node that has the partition at first, with the partition.
+    merchants: BTreeMap<usize, (usize, Merchant)>,
+    /// By the same node, a notification that waits there for half an hour.
+    probes: BTreeMap<usize, String>,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let cluster = RedisCluster::start().await;
+        let server = serve(&cluster.url()).await;
+        let (mut merchants, mut probes) = (BTreeMap::new(), BTreeMap::new());
+        for number in 0..MERCHANTS {
+            let merchant = Merchant::start().await;
+            let id = format!("probe-{number}");
+            server.register(delayed(&id, &merchant, "30m")).await;
+            let (node, partition) = Self::holder(&cluster, &id).await;
+            if !merchants.contains_key(&node) {
+                merchants.insert(node, (partition, merchant));
+                probes.insert(node, id);
+            }
+        }
+        assert_eq!(merchants.len(), 3, "each shard has a partition");
+        cluster.until_whole().await;
+        Self {
+            cluster,
+            server,
+            merchants,
+            probes,
+        }
+    }
+
+    /// Which node has a notification, and in which partition.
+    async fn holder(cluster: &RedisCluster, id: &str) -> (usize, usize) {
+        for partition in 0..usize::from(CLUSTER_PARTITIONS) {
+            let node = cluster.primary_of(cluster.slot_of(partition).await).await;
+            let mut connection = connect(&cluster.node_url(node)).await;
+            let exists = redis::Cmd::hexists(format!("{{rb:{partition}}}:jobs"), format!("t/{id}"));
+            if exists.query_async(&mut connection).await.expect("answered") {
+                return (node, partition);
+            }
+        }
+        panic!("{id} is in no partition");
+    }
+
+    /// The nodes with a merchant, in order.
+    fn nodes(&self) -> [usize; 3] {
+        let nodes: Vec<usize> = self.merchants.keys().copied().collect();
+        nodes.try_into().expect("three")
+    }
+
+    fn merchant(&mut self, node: usize) -> &mut Merchant {
+        &mut self.merchants.get_mut(&node).expect("one").1
+    }
+
+    fn partition(&self, node: usize) -> usize {
+        self.merchants[&node].0
+    }
+
+    /// Has something delivered to the merchant of a shard.
+    async fn goes_on(&mut self, node: usize, id: &str) {
+        let merchant = &mut self.merchants.get_mut(&node).expect("one").1;
+        goes_on(&self.server, merchant, id, Instant::now()).await;
+    }
+
+    async fn end(mut self) {
+        self.server.stop().await;
+        let merchants = self.merchants.values_mut();
+        for (_, merchant) in merchants {
+            assert!(merchant.arrived().is_none());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_go_on_after_every_kind_of_election() {
+    let mut scene = Scene::start().await;
+    let [node, other, _] = scene.nodes();
+    let slot = scene.cluster.slot_of(scene.partition(node)).await;
+    let (dead, second) = scene.cluster.kill_primary_of(slot).await;
+    assert_eq!(dead, node);
+    scene.goes_on(node, "after-a-death").await;
+    scene.cluster.start_again(dead).await;
+    scene.cluster.until_whole().await;
+
+    scene.cluster.hang(second).await;
+    scene.cluster.until_primary_is_other(slot, second).await;
+    scene.goes_on(node, "while-it-hangs").await;
+    scene.goes_on(other, "elsewhere").await;
+    // It takes itself for the primary until it hears from the others.
+    scene.cluster.resume(second);
+    scene.goes_on(node, "after-it-hung").await;
+
+    scene.cluster.until_whole().await;
+    scene.cluster.hand_over(slot).await;
+    scene.goes_on(node, "handed-over").await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_and_its_partition_with_it() {
+    let mut scene = Scene::start().await;
+    let [from, to, third] = scene.nodes();
+    let slot = scene.cluster.slot_of(scene.partition(from)).await;
+    let waits = delayed("waits", scene.merchant(from), "200ms");
+    scene.server.register(waits).await;
+    assert_eq!(scene.merchant(from).call().await.body, b"id=waits");
+    scene.server.until_state("waits", "delivered").await;
+    let moving = scene.cluster.begin_move(slot, to).await;
+    assert_eq!(moving.migrate(1).await, 1);
+    for (node, id) in [(third, "third-half"), (to, "to-half")] {
+        let merchant = &mut scene.merchants.get_mut(&node).expect("one").1;
+        goes_on(&scene.server, merchant, id, Instant::now()).await;
+    }
+    moving.finish().await;
+    assert_eq!(scene.cluster.primary_of(slot).await, to);
+    scene.goes_on(from, "moved").await;
+    scene.goes_on(third, "third-whole").await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_shard_is_away_the_others_go_on_and_then_it_goes_on_too() {
+    let mut scene = Scene::start().await;
+    let [away, other, third] = scene.nodes();
+    let mut shard = scene.cluster.replicas_of(away).await;
+    shard.push(away);
+    for node in &shard {
+        scene.cluster.kill(*node);
+    }
+    let path = "/v1/notifications";
+    let asked = registration("refused", scene.merchant(away));
+    let (status, problem) = (scene.server.call(Method::POST, path, Some(asked.clone()))).await;
+    assert_eq!(status, 503, "{problem}");
+    for (node, id) in [(other, "other"), (third, "third")] {
+        for number in 0..5 {
+            scene.goes_on(node, &format!("{id}-{number}")).await;
+        }
+    }
+    for node in shard {
+        scene.cluster.start_again(node).await;
+    }
+    scene.cluster.until_whole().await;
+    // What was refused may be in the journal all the same, and is delivered then by itself.
+    scene.server.register_again(asked).await;
+    assert_eq!(scene.merchant(away).call().await.body, b"id=refused");
+    scene.goes_on(away, "back").await;
+    // Its servers kept nothing on disk, so what waits there came from the journal.
+    let url = scene.cluster.node_url(away);
+    until_held(&url, scene.partition(away), &scene.probes[&away]).await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_partition_that_lost_writes_is_loaded_again() {
+    let mut scene = Scene::start().await;
+    let [loses, other, third] = scene.nodes();
+    let partition = scene.partition(loses);
+    let slot = scene.cluster.slot_of(partition).await;
+    let before = generation(&scene.cluster.node_url(loses), partition).await;
+    let mut others = Vec::new();
+    for node in [other, third] {
+        let partition = scene.partition(node);
+        let url = scene.cluster.node_url(node);
+        others.push((generation(&url, partition).await, url, partition));
+    }
+    let replicas = scene.cluster.cut_replication(loses).await;
+    let lost = delayed("lost", scene.merchant(loses), "30m");
+    scene.server.register(lost).await;
+    until_held(&scene.cluster.node_url(loses), partition, "lost").await;
+    scene.cluster.kill(loses);
+    for replica in replicas {
+        scene.cluster.resume(replica);
+    }
+    let new = scene.cluster.until_primary_is_other(slot, loses).await;
+    let url = scene.cluster.node_url(new);
+    until_held(&url, partition, "lost").await;
+    assert_ne!(generation(&url, partition).await, before);
+    scene.goes_on(loses, "new").await;
+    for (before, url, partition) in others {
+        assert_eq!(generation(&url, partition).await, before, "{partition}");
+    }
+    scene.end().await;
+}

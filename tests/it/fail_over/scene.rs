@@ -1,0 +1,59 @@
+//! A server on more than one Redis, and what every test here sees of it.
+
+use crate::support::merchant::Merchant;
+use crate::support::redis::connect;
+use crate::support::redis_node::until;
+use crate::support::ringback::{
+    CLUSTER_PARTITIONS, Server, Stores, config, fresh_postgres, redis_url, registration,
+};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Deliveries go on within two seconds of an election. The rest is for machines that others use too.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A server with a journal in PostgreSQL and its schedule there.
+pub async fn serve(redis: &str) -> Server {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut config = config(dir.path(), Stores::Embedded);
+    config.journal = fresh_postgres();
+    config.schedule.redis = Some(redis_url(redis));
+    if redis.contains("cluster") {
+        config.schedule.partitions = CLUSTER_PARTITIONS;
+    }
+    Server::open(config, None, Some(dir)).await
+}
+
+/// A registration that is due after a while.
+pub fn delayed(id: &str, merchant: &Merchant, delay: &str) -> Value {
+    let mut asked = registration(id, merchant);
+    asked["delay"] = delay.into();
+    asked
+}
+
+/// Has something delivered that is registered now, soon after this instant.
+pub async fn goes_on(server: &Server, merchant: &mut Merchant, id: &str, since: Instant) {
+    server.register(registration(id, merchant)).await;
+    assert_eq!(merchant.call().await.body, format!("id={id}").as_bytes());
+    let took = since.elapsed();
+    println!("{id}: delivered {took:?} after the election was seen");
+    assert!(took < SOON, "{id}: {took:?}");
+    server.until_state(id, "delivered").await;
+}
+
+/// The number under which a partition is loaded: another one after every loading.
+pub async fn generation(url: &str, partition: usize) -> String {
+    let mut connection = connect(url).await;
+    let get = redis::Cmd::hget(format!("{{rb:{partition}}}:meta"), "generation");
+    get.query_async(&mut connection).await.expect("a number")
+}
+
+/// Waits until a partition at this server holds a notification.
+pub async fn until_held(url: &str, partition: usize, id: &str) {
+    let exists = redis::Cmd::hexists(format!("{{rb:{partition}}}:jobs"), format!("t/{id}"));
+    until("a notification to be in the schedule", async || {
+        let held: bool = exists.query_async(&mut connect(url).await).await.ok()?;
+        held.then_some(())
+    })
+    .await;
+}
