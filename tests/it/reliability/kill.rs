@@ -163,15 +163,20 @@ async fn strike(
 
 /// How large a run is.
 #[derive(Debug, Clone, Copy)]
-struct Size {
-    kills: u32,
-    notifications: u32,
-    seed: u64,
-    is_long: bool,
+pub struct Size {
+    /// How many times something is killed.
+    pub kills: u32,
+    /// How many notifications are registered.
+    pub notifications: u32,
+    /// What all decisions follow from.
+    pub seed: u64,
+    /// Whether it is the long form.
+    pub is_long: bool,
 }
 
 impl Size {
-    fn of_environment() -> Self {
+    /// As the environment says, else short.
+    pub fn of_environment() -> Self {
         fn number<Number: FromStr>(name: &str) -> Option<Number> {
             let text = std::env::var(name).ok()?;
             let parsed = text.parse().ok();

@@ -9,7 +9,9 @@ use crate::support::postgres::{self, PostgresServer};
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, Written, connect};
+use crate::support::redis_cluster::RedisCluster;
 use crate::support::ringback::Api;
+use crate::support::sentinels::Sentinels;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::{BTreeSet, HashMap};
@@ -32,7 +34,14 @@ pub enum Stores {
     RedisAndSqlite,
     /// Redis and PostgreSQL, two servers.
     RedisAndPostgres,
+    /// A primary with replicas behind sentinels, and PostgreSQL; two servers.
+    SentinelsAndPostgres,
+    /// A cluster, and PostgreSQL; two servers.
+    ClusterAndPostgres,
 }
+
+/// Partitions of a schedule in a cluster.
+pub const CLUSTER_PARTITIONS: usize = 8;
 
 impl Stores {
     /// For messages and names of files.
@@ -41,13 +50,15 @@ impl Stores {
             Self::Embedded => "embedded",
             Self::RedisAndSqlite => "redis-and-sqlite",
             Self::RedisAndPostgres => "redis-and-postgres",
+            Self::SentinelsAndPostgres => "sentinels-and-postgres",
+            Self::ClusterAndPostgres => "cluster-and-postgres",
         }
     }
 
     fn servers(self) -> usize {
         match self {
             Self::Embedded | Self::RedisAndSqlite => 1,
-            Self::RedisAndPostgres => 2,
+            Self::RedisAndPostgres | Self::SentinelsAndPostgres | Self::ClusterAndPostgres => 2,
         }
     }
 }
@@ -90,10 +101,19 @@ impl fmt::Display for Recorded {
     }
 }
 
+/// More than one Redis, of which one takes over from another.
+pub enum SeveralRedis {
+    /// A primary with replicas behind sentinels.
+    Sentinels(Sentinels),
+    /// A cluster.
+    Cluster(RedisCluster),
+}
+
 /// The processes.
 pub struct Stage {
     dir: TempDir,
     redis: Option<RedisServer>,
+    several: Option<SeveralRedis>,
     redis_line: Option<Proxy>,
     /// With its database.
     postgres: Option<(PostgresServer, String)>,
@@ -118,7 +138,7 @@ impl Stage {
 
     async fn begin(stores: Stores, receiver: &Receiver, has_lines: bool) -> Self {
         let redis = match stores {
-            Stores::Embedded => None,
+            Stores::Embedded | Stores::SentinelsAndPostgres | Stores::ClusterAndPostgres => None,
             Stores::RedisAndSqlite | Stores::RedisAndPostgres => Some(RedisServer::start(&[
                 "--appendonly",
                 "yes",
@@ -126,9 +146,16 @@ impl Stage {
                 "everysec",
             ])),
         };
+        let several = match stores {
+            Stores::Embedded | Stores::RedisAndSqlite | Stores::RedisAndPostgres => None,
+            Stores::SentinelsAndPostgres => Some(SeveralRedis::Sentinels(Sentinels::start().await)),
+            Stores::ClusterAndPostgres => Some(SeveralRedis::Cluster(RedisCluster::start().await)),
+        };
         let postgres = match stores {
             Stores::Embedded | Stores::RedisAndSqlite => None,
-            Stores::RedisAndPostgres => {
+            Stores::RedisAndPostgres
+            | Stores::SentinelsAndPostgres
+            | Stores::ClusterAndPostgres => {
                 let server = PostgresServer::start(&["fsync=on"]);
                 let url = server.fresh_database();
                 let name = url.rsplit('/').next().expect("a name").to_string();
@@ -142,6 +169,7 @@ impl Stage {
             redis_line: redis_line.map(|redis| Proxy::start(redis.address())),
             postgres_line: postgres_line.map(|(server, _)| Proxy::start(server.address())),
             redis,
+            several,
             postgres,
             running: (0..stores.servers()).map(|_| None).collect(),
             lost_leases: HashMap::new(),
@@ -213,12 +241,11 @@ impl Stage {
             .to_vec();
         let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
         arguments.extend(["--signing-secret", secret, "--user-agent", &agent].map(String::from));
-        if let Some(redis) = &self.redis {
-            let url = match &self.redis_line {
-                Some(line) => format!("redis://{}/0", line.address()),
-                None => redis.url(0),
-            };
+        if let Some(url) = self.redis_url() {
             arguments.extend(["--redis".to_string(), url]);
+        }
+        if let Some(SeveralRedis::Cluster(_)) = &self.several {
+            arguments.extend(["--partitions".to_string(), CLUSTER_PARTITIONS.to_string()]);
         }
         if let Some((server, database)) = &self.postgres {
             let url = match &self.postgres_line {
@@ -238,6 +265,48 @@ impl Stage {
         });
         self.urls.set(which, Some(process.api().url().to_string()));
         self.running[which] = Some((sender, process));
+    }
+
+    /// Where the servers find Redis.
+    fn redis_url(&self) -> Option<String> {
+        let one = self.redis.as_ref().map(|redis| match &self.redis_line {
+            Some(line) => format!("redis://{}/0", line.address()),
+            None => redis.url(0),
+        });
+        one.or_else(|| match self.several.as_ref()? {
+            SeveralRedis::Sentinels(sentinels) => Some(sentinels.url()),
+            SeveralRedis::Cluster(cluster) => Some(cluster.url()),
+        })
+    }
+
+    /// More than one Redis.
+    pub fn several_mut(&mut self) -> &mut SeveralRedis {
+        self.several.as_mut().expect("there are several")
+    }
+
+    /// Whether Redis may lose leases without anybody seeing which: a replica that takes over does not have the last
+    /// writes of its primary.
+    pub fn loses_leases_unseen(&self) -> bool {
+        self.several.is_some() && self.servers() > 1
+    }
+
+    /// Each partition, and the URL of the server that has it now.
+    async fn partitions(&self) -> Vec<(String, usize)> {
+        match (&self.redis, &self.several) {
+            (Some(redis), _) => vec![(redis.url(0), 0)],
+            (None, Some(SeveralRedis::Sentinels(sentinels))) => {
+                vec![(sentinels.node_url(sentinels.primary().await), 0)]
+            }
+            (None, Some(SeveralRedis::Cluster(cluster))) => {
+                let mut all = Vec::new();
+                for partition in 0..CLUSTER_PARTITIONS {
+                    let primary = cluster.primary_of(cluster.slot_of(partition).await).await;
+                    all.push((cluster.node_url(primary), partition));
+                }
+                all
+            }
+            (None, None) => Vec::new(),
+        }
     }
 
     /// Kills Redis.
@@ -313,17 +382,22 @@ impl Stage {
     /// Waits until Redis holds these and no more, and no lease is out. The reconciler gets its minute
     /// for what a kill left between the stores.
     pub async fn drained(&self, pending: &BTreeSet<String>) {
-        let Some(redis) = &self.redis else {
+        let partitions = self.partitions().await;
+        if partitions.is_empty() {
             return;
-        };
-        let mut connection = connect(&redis.url(0)).await;
+        }
         let ended = Instant::now() + DRAINED;
         loop {
-            let mut pipe = redis::pipe();
-            pipe.zrange("{rb:0}:leases", 0, -1).hkeys("{rb:0}:jobs");
-            let held: (BTreeSet<String>, BTreeSet<String>) =
-                pipe.query_async(&mut connection).await.expect("answered");
-            let (leases, held) = held;
+            let (mut leases, mut held) = (BTreeSet::new(), BTreeSet::new());
+            for (url, partition) in &partitions {
+                let mut pipe = redis::pipe();
+                pipe.zrange(format!("{{rb:{partition}}}:leases"), 0, -1)
+                    .hkeys(format!("{{rb:{partition}}}:jobs"));
+                let there: (Vec<String>, Vec<String>) =
+                    (pipe.query_async(&mut connect(url).await).await).expect("answered");
+                leases.extend(there.0);
+                held.extend(there.1);
+            }
             if leases.is_empty() && held == *pending {
                 return;
             }
@@ -347,11 +421,19 @@ impl Stage {
             None => format!("sqlite://{}", self.journal().display()),
         };
         audit.args(["audit", "--deep", "--journal", &journal]);
-        match &self.redis {
-            Some(redis) => {
-                audit.args(["--redis", &redis.url(0)]);
+        let is_embedded = self.redis.is_none() && self.several.is_none();
+        match self.redis.as_ref().map(|redis| redis.url(0)) {
+            Some(url) => {
+                audit.args(["--redis", &url]);
             }
-            None => self.stop().await,
+            None if is_embedded => self.stop().await,
+            None => {
+                let url = self.redis_url().expect("there are several");
+                audit.args(["--redis", &url]);
+            }
+        }
+        if let Some(SeveralRedis::Cluster(_)) = &self.several {
+            audit.args(["--partitions", &CLUSTER_PARTITIONS.to_string()]);
         }
         let output = audit.output().await.expect("the program");
         let text = [output.stdout, output.stderr].concat();
