@@ -9,7 +9,7 @@ DEAD_LETTERS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares page-times
+.PHONY: help test valkey kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares page-times
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -35,6 +35,11 @@ help: ## Show this list
 
 test: ## Run all tests, with Redis and PostgreSQL servers, Python, Node.js and Chromium found or fetched first
 	$(with_interpreters) $(with_browser) $(with_servers) cargo test --locked
+
+valkey: ## Run the tests of the schedule, of fail-overs and of the program on Valkey, which is fetched first
+	valkey=$$(tests/valkey-server.sh) && postgres=$$(tests/postgres-server.sh) && \
+	RINGBACK_TEST_REDIS="$$valkey" RINGBACK_TEST_POSTGRES="$$postgres" \
+	cargo test --locked --test it -- schedule_contract:: fail_over:: reliability:: end_to_end::lifecycle
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
 	$(with_servers) \
