@@ -328,11 +328,6 @@ mod in_a_cluster {
     each_entry!(cluster::with_a_journal);
 }
 
-mod in_a_cluster_with_a_directory {
-    use super::*;
-    each_entry!(cluster::with_a_directory);
-}
-
 mod in_one_partition_of_a_cluster {
     use super::*;
     all_lanes!(cluster::in_one_partition);
