@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::JoinSet;
 
 /// How often a sentinel is asked.
 const ASK_EVERY: Duration = Duration::from_millis(500);
@@ -36,7 +36,8 @@ const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 /// The sentinels that watch one primary.
 pub struct Sentinels {
     shared: Arc<SentinelShared>,
-    _tasks: Vec<AbortOnDropHandle<()>>,
+    /// They end when this is dropped.
+    _tasks: JoinSet<()>,
 }
 
 struct SentinelShared {
@@ -83,13 +84,11 @@ impl Sentinels {
             version: AtomicUsize::new(0),
             suspected: Notify::new(),
         });
-        let task = |(number, host): (usize, RedisHost)| {
+        let mut tasks = JoinSet::new();
+        for (number, host) in hosts.into_iter().enumerate() {
             let shared = shared.clone();
-            AbortOnDropHandle::new(tokio::spawn(async move {
-                shared.follow_for_ever(number, &host).await;
-            }))
-        };
-        let tasks = hosts.into_iter().enumerate().map(task).collect();
+            tasks.spawn(async move { shared.follow_for_ever(number, &host).await });
+        }
         Self {
             shared,
             _tasks: tasks,
