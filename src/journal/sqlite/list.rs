@@ -258,7 +258,6 @@ mod tests {
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
     use crate::journal::{Actor, JournalWrites as _, Registering};
-    use sqlx::Row as _;
 
     async fn journal() -> (tempfile::TempDir, SqliteJournal) {
         let directory = tempfile::tempdir().expect("a directory");
