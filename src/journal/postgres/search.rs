@@ -12,7 +12,6 @@ use crate::journal::search::{
     MOST_FOUND, MOST_OF_LANE, MOST_READ_ASIDE, Search, SearchFindings, SearchWindow, WindowSide,
 };
 use crate::journal::sql_values::limit_of;
-use sqlx::Row as _;
 use sqlx::postgres::{PgConnection, PgRow};
 
 /// The topics, in the order of their names. Each is found by a search of its own, for the first topic above the one

@@ -78,7 +78,7 @@ pub(super) async fn list(
             }
         }
     }
-    let next = match found.iter().take(limit).last() {
+    let next = match found.iter().take(limit).next_back() {
         Some(last) if more => Some(place_of_row(last, order)?),
         _ => scan_end,
     };

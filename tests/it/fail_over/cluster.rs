@@ -7,6 +7,7 @@ use crate::support::redis_cluster::RedisCluster;
 use crate::support::ringback::{CLUSTER_PARTITIONS, Server, registration};
 use reqwest::Method;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Instant;
 
 /// So many lanes that each shard has one, unless chance is against it by one in thousands.
@@ -32,8 +33,8 @@ impl Scene {
             let id = format!("probe-{number}");
             server.register(delayed(&id, &merchant, "30m")).await;
             let (node, partition) = Self::holder(&cluster, &id).await;
-            if !merchants.contains_key(&node) {
-                merchants.insert(node, (partition, merchant));
+            if let Entry::Vacant(free) = merchants.entry(node) {
+                free.insert((partition, merchant));
                 probes.insert(node, id);
             }
         }
