@@ -68,16 +68,17 @@ fn a_wrong_setting_is_named_with_its_origin() {
     check(&["--journal", "none"], &[], None, NOTHING_KEEPS);
     check(&[], &[("RINGBACK_JOURNAL", "none")], None, NOTHING_KEEPS);
     check(
-        &["--redis", "redis+cluster://a:1"],
+        &["--redis", "redis+cluster://a:1/1"],
         &[],
         None,
-        "--redis: Redis Cluster is not supported yet; use redis:// or rediss://",
+        "--redis: a cluster has database 0 alone, so nothing else may follow the addresses in the URL",
     );
     check(
         &["--redis", "redis+sentinel://a:1"],
         &[],
         None,
-        "--redis: Redis Sentinel is not supported yet; use redis:// or rediss://",
+        "--redis: the name of the primary must follow the addresses of the sentinels in the URL, as in \
+         redis+sentinel://127.0.0.1:26379/mymaster",
     );
     check(
         &["--timeout", "10"],
@@ -239,7 +240,10 @@ fn secrets_show_in_no_error() {
     check(&[], &[], Some("api-key = 'hunter2' hunter2"));
     check(&["--redis", "redis://:hunter2@"], &[], None);
     check(&["--redis", "redis://:hunter2@h:x"], &[], None);
-    check(&["--redis", "redis+cluster://:hunter2@h"], &[], None);
+    check(&["--redis", "redis+cluster://:hunter2@h/1"], &[], None);
+    check(&["--redis", "redis+cluster://:hunter2@h,:x"], &[], None);
+    check(&["--redis", "redis+cluster://:hunter2/@h"], &[], None);
+    check(&["--redis", "redis+sentinel://:hunter2@h"], &[], None);
     check(&["--journal", "postgres://u:hunter2@"], &[], None);
     check(&["--journal", "postgres://u:hunter2@h/d?a=b"], &[], None);
     check(&["--journal", "mysql://u:hunter2@h/d"], &[], None);

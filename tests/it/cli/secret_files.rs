@@ -22,7 +22,7 @@ const IN_FILES: [(&str, &str, &str, &str); 7] = [
         "redis",
         "redis-url-file",
         "redis://h:1/0",
-        "redis+cluster://u:hunter2@h",
+        "redis+sentinel://u:hunter2@h",
     ),
     (
         "journal",
