@@ -195,10 +195,9 @@ pub fn open_redis(
             .map_or(NO_JOURNAL, |journal| journal.id())
             .to_string(),
         signing,
+        replicas: config.schedule.replicas,
     };
-    let replicas = config.schedule.replicas;
-    let schedule = RedisSchedule::open_with_replicas(&options, replicas, clock)?;
-    Ok(Some(Arc::new(schedule)))
+    Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))
 }
 
 /// The limits of a schedule, from the settings.

@@ -115,13 +115,13 @@ pub trait Recoverable: Send + Sync {
     ///
     /// # Errors
     /// As any call.
-    async fn set_loaded_until_there(&self, due_ms: i64) -> Result<(), ScheduleError>;
+    async fn set_loaded_until_of_loading(&self, due_ms: i64) -> Result<(), ScheduleError>;
 
     /// Reads a part of the entries in the parts that this instance loads, as [`super::ScheduleMaintenance::scan`].
     ///
     /// # Errors
     /// As any call; also [`ScheduleError::BadCursor`].
-    async fn scan_there(
+    async fn scan_loading(
         &self,
         cursor: Option<&str>,
         limit: usize,

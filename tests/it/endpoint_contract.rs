@@ -92,6 +92,7 @@ impl Redis {
             time: Time::Clock,
             owner: NO_JOURNAL.into(),
             signing: None,
+            replicas: 0,
         };
         let clock = Arc::new(ManualClock::at(now_ms));
         let schedule = Arc::new(RedisSchedule::open(&options, clock).expect("a URL"));

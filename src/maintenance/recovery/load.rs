@@ -161,7 +161,7 @@ impl<'schedule> Loader<'schedule> {
             // If this fails, the page is put in again, which changes nothing.
             let until_ms = self.reads.until_ms;
             match self.parts {
-                Some(parts) => parts.set_loaded_until_there(until_ms).await?,
+                Some(parts) => parts.set_loaded_until_of_loading(until_ms).await?,
                 None => self.schedule.set_loaded_until(until_ms).await?,
             }
         }

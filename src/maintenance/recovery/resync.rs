@@ -120,7 +120,10 @@ impl<'schedule> Resync<'schedule> {
                 let Some(journal) = &self.journal else {
                     return Ok(false);
                 };
-                let page = self.recoverable.scan_there(cursor.as_deref(), PAGE).await?;
+                let page = self
+                    .recoverable
+                    .scan_loading(cursor.as_deref(), PAGE)
+                    .await?;
                 let entries = page.holdings.into_iter().map(|(entry, _)| entry);
                 let entries: Vec<_> = entries.collect();
                 let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;

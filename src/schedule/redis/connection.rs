@@ -373,13 +373,13 @@ impl Connection {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let next = self.after(&error);
+            let next = self.react_to(&error);
             may_be_executed |= next == AfterError::Reconnect;
             match next {
                 AfterError::Fail => return Err(error),
                 AfterError::Reconnect | AfterError::Follow | AfterError::Ask if is_first => {}
                 AfterError::Reconnect | AfterError::Follow | AfterError::Ask | AfterError::Wait => {
-                    if !self.servers().may_move() || !self.searches() {
+                    if !self.servers().may_move() || !self.search_on() {
                         return Err(error);
                     }
                     tokio::time::sleep(pause).await;
@@ -403,7 +403,7 @@ impl Connection {
     }
 
     /// What is done about an error. Notes what it says about the servers.
-    fn after(&self, error: &RedisError) -> AfterError {
+    fn react_to(&self, error: &RedisError) -> AfterError {
         let servers = self.servers();
         if is_read_only(error) {
             self.replace(&self.held());
@@ -448,7 +448,7 @@ impl Connection {
     }
 
     /// Notes that a call found no server, or the wrong one. Whether such calls are still sent again.
-    fn searches(&self) -> bool {
+    fn search_on(&self) -> bool {
         let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let since = match *search {

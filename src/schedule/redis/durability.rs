@@ -1,6 +1,7 @@
 //! Whether the server's settings may lose notifications, as far as it reports them.
 
 use super::RedisSchedule;
+use super::info::field;
 use redis::Value;
 
 impl RedisSchedule {
@@ -23,11 +24,7 @@ impl RedisSchedule {
             _ => return warnings,
         };
         let info = String::from_utf8_lossy(&bytes);
-        let field = |name: &str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(str::trim)
-        };
+        let field = |name| field(&info, name);
         if field("aof_enabled") == Some("0") {
             warnings.push(
                 "Redis runs without its append-only file: a crash of Redis can lose notifications; set appendonly to yes",

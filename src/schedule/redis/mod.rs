@@ -45,6 +45,7 @@ mod default_keys;
 mod directory;
 mod durability;
 mod endpoints;
+mod info;
 mod lane_counts;
 mod lane_pages;
 mod lane_settings;
@@ -107,6 +108,9 @@ pub struct Options {
     /// A fingerprint of the secret that this instance signs with, if it signs: all instances of a schedule
     /// must sign with the same secret.
     pub signing: Option<String>,
+    /// How many replicas must have a registration, a settlement, and a change of an endpoint or of the default keys before it
+    /// counts. With fewer, the call fails, though the change may be kept, as after a lost reply. 0: it waits for none.
+    pub replicas: u16,
 }
 
 /// The owner of a schedule that has no journal.
@@ -155,23 +159,10 @@ impl RedisSchedule {
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is not valid.
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
-        Self::open_with_replicas(options, 0, clock)
-    }
-
-    /// As [`RedisSchedule::open`]. A registration, a settlement, and a change of an endpoint or of the default keys counts only
-    /// when so many replicas have it; else the call fails, though the change may be kept, as after a lost reply.
-    ///
-    /// # Errors
-    /// As [`RedisSchedule::open`].
-    pub fn open_with_replicas(
-        options: &Options,
-        replicas: u16,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, ScheduleError> {
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
-        let connector = Connector::new(&options.url, replicas)?;
+        let connector = Connector::new(&options.url, options.replicas)?;
         let server = |number| {
             let (clock, time) = (clock.clone(), options.time);
             let now_ms = move || (time == Time::Clock).then(|| clock.now_ms());

@@ -5,6 +5,7 @@
 
 use super::connection::{COMMAND_TIMEOUT, Connector};
 use super::context::meta_key;
+use super::info::text;
 use super::recovery::server_run::ServerRun;
 use super::recovery::write_counters::Loss;
 use super::script::Script;
@@ -92,7 +93,7 @@ pub async fn survey(
     let there_ms = milliseconds(&time)
         .ok_or_else(|| ScheduleError::Corrupt("the reply to TIME is no time".to_string()))?;
     let info = match run(&redis::cmd("INFO")).await {
-        Ok(reply) => fields(&text(reply).unwrap_or_default()),
+        Ok(reply) => fields(&text(&reply).unwrap_or_default()),
         Err(_) => BTreeMap::new(),
     };
     let setting = async |name: &str| {
@@ -125,10 +126,12 @@ pub async fn survey(
         Some(limit) => Some(limit),
         None => setting("maxmemory").await,
     };
-    let epoch = run(&Cmd::get("{rb:0}:epoch")).await.map(text)?;
+    let epoch = run(&Cmd::get("{rb:0}:epoch"))
+        .await
+        .map(|reply| text(&reply))?;
     let epoch = match epoch {
         Some(epoch) => Some(epoch),
-        None => text(run(&Cmd::hget(meta_key(0), "owner")).await?),
+        None => text(&run(&Cmd::hget(meta_key(0), "owner")).await?),
     };
     Ok(RedisSurvey {
         server: server_name(&info),
@@ -207,7 +210,7 @@ fn refused(reply: Value) -> Vec<(String, String)> {
     let Value::Array(items) = reply else {
         return Vec::new();
     };
-    let texts: Vec<String> = items.into_iter().filter_map(text).collect();
+    let texts: Vec<String> = items.iter().filter_map(text).collect();
     let pairs = texts.chunks_exact(2);
     pairs
         .map(|pair| (pair[0].clone(), pair[1].clone()))
@@ -233,16 +236,8 @@ fn server_name(info: &BTreeMap<String, String>) -> Option<String> {
 /// The value in a reply to CONFIG GET.
 fn second(reply: Value) -> Option<String> {
     match reply {
-        Value::Array(items) => text(items.into_iter().nth(1)?),
-        Value::Map(pairs) => text(pairs.into_iter().next()?.1),
-        _ => None,
-    }
-}
-
-fn text(value: Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text),
+        Value::Array(items) => text(items.get(1)?),
+        Value::Map(pairs) => text(&pairs.first()?.1),
         _ => None,
     }
 }
@@ -252,7 +247,7 @@ fn milliseconds(reply: &Value) -> Option<i64> {
     let Value::Array(items) = reply else {
         return None;
     };
-    let number = |index: usize| -> Option<i64> { text(items.get(index)?.clone())?.parse().ok() };
+    let number = |index: usize| -> Option<i64> { text(items.get(index)?)?.parse().ok() };
     Some(number(0)? * 1_000 + number(1)? / 1_000)
 }
 

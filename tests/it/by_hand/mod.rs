@@ -276,6 +276,7 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
         time: Time::Clock,
         owner: journal.id().to_string(),
         signing: None,
+        replicas: 0,
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock)).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);

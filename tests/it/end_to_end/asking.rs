@@ -60,6 +60,7 @@ impl Scene {
             time: Time::Clock,
             owner,
             signing: None,
+            replicas: 0,
         };
         let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));
         let gone = gone.expect("a URL");

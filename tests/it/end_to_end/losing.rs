@@ -142,6 +142,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         time: Time::Clock,
         owner: journal.id().to_string(),
         signing: None,
+        replicas: 0,
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);

@@ -31,9 +31,9 @@ fn open_with_replicas(url: String, partitions: usize, replicas: u16) -> RedisSch
         // With a journal, there is no directory of keys, which could be at another node than the lane.
         owner: "journal".into(),
         signing: None,
+        replicas,
     };
-    RedisSchedule::open_with_replicas(&options, replicas, Arc::new(ManualClock::at(START_MS)))
-        .expect("a URL")
+    RedisSchedule::open(&options, Arc::new(ManualClock::at(START_MS))).expect("a URL")
 }
 
 async fn whole(schedule: &RedisSchedule) {

@@ -329,6 +329,7 @@ async fn schedule_on(
         time: Time::Clock,
         owner,
         signing: None,
+        replicas: 0,
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);

@@ -65,6 +65,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
             time: Time::Clock,
             owner: NO_JOURNAL.to_string(),
             signing: None,
+            replicas: 0,
         },
         Arc::new(clock.clone()),
     )

@@ -273,6 +273,7 @@ async fn open_schedule(
         time: Time::Clock,
         owner: owner.to_string(),
         signing: None,
+        replicas: 0,
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
     schedule.inspect(false).await.expect("looked");

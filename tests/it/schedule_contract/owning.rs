@@ -35,6 +35,7 @@ impl Scene {
         let options = Options {
             owner: owner.into(),
             signing: signing.map(ToString::to_string),
+            replicas: 0,
             ..options(self.url.clone(), LIMITS)
         };
         RedisSchedule::open(&options, Arc::new(self.clock.clone())).expect("a url")

@@ -21,6 +21,7 @@ pub fn options(url: String, limits: Limits) -> Options {
         time: Time::Clock,
         owner: NO_JOURNAL.into(),
         signing: None,
+        replicas: 0,
     }
 }
 

@@ -148,12 +148,12 @@ impl Recoverable for RedisSchedule {
         self.partition(lane).loading.load(Ordering::Relaxed)
     }
 
-    async fn set_loaded_until_there(&self, due_ms: i64) -> Result<(), ScheduleError> {
+    async fn set_loaded_until_of_loading(&self, due_ms: i64) -> Result<(), ScheduleError> {
         let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
         window::set_loaded_until(self.partitions.iter().filter(loading), due_ms).await
     }
 
-    async fn scan_there(
+    async fn scan_loading(
         &self,
         cursor: Option<&str>,
         limit: usize,

@@ -6,9 +6,10 @@
 //! journal. A restart breaks all connections, so it is noticed when a connection is opened.
 
 use super::write_counters::Loss;
+use crate::schedule::redis::info::{field, text};
 use crate::schedule::redis::script::Script;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, Value};
+use redis::{ErrorKind, RedisError};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -65,7 +66,7 @@ impl ServerRun {
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
-        let info = text(info).unwrap_or_default();
+        let info = text(&info).unwrap_or_default();
         if field(&info, "redis_mode") == Some("sentinel") {
             return Err(RedisError::from((
                 ErrorKind::Client,
@@ -92,20 +93,4 @@ impl ServerRun {
         *known = Some(KnownRun { name, noted });
         Ok(())
     }
-}
-
-/// The text of the reply to `INFO`; `None` if it is something else.
-fn text(info: Value) -> Option<String> {
-    match info {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
-    }
-}
-
-/// One field of it.
-fn field<'info>(info: &'info str, name: &str) -> Option<&'info str> {
-    let mut lines = info.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(value.trim())
 }

@@ -6,8 +6,9 @@
 //! others still has the map of before.
 
 use super::slots::{SlotMap, parse_redirect};
-use super::{LocatedServer, NodeSettings, text};
+use super::{LocatedServer, NodeSettings};
 use crate::domain::redis_url::RedisHost;
+use crate::schedule::redis::info::{field, text};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -91,11 +92,10 @@ impl Cluster {
 
     /// See [`super::Servers::locate_any`].
     pub async fn locate_any(&self, number: usize) -> Result<LocatedServer, RedisError> {
-        let refreshed = self.refresh().await;
+        // Without a new map, those of before may still answer.
+        let _ = self.refresh().await;
+        // The nodes of the URL are among them, so there is one.
         let nodes = self.nodes();
-        if nodes.is_empty() {
-            refreshed?;
-        }
         let host = &nodes[number % nodes.len()];
         self.located(host.clone(), self.version())
     }
@@ -215,15 +215,11 @@ impl Cluster {
             // Where this is refused to the user, the answers cannot be told apart.
             let info = connection.send_packed_command(&ask("INFO")).await?;
             let info = text(&info).unwrap_or_default();
-            let field = |name: &str| {
-                let mut lines = info.lines();
-                lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            };
             let map = SlotMap::parse(&slots, node);
             Ok(NodeView {
-                is_ok: field("cluster_state").is_none_or(|state| state.trim() == "ok"),
-                epoch: field("cluster_current_epoch")
-                    .and_then(|epoch| epoch.trim().parse().ok())
+                is_ok: field(&info, "cluster_state").is_none_or(|state| state == "ok"),
+                epoch: field(&info, "cluster_current_epoch")
+                    .and_then(|epoch| epoch.parse().ok())
                     .unwrap_or(0),
                 map: map.ok_or((
                     ErrorKind::Parse,

@@ -212,14 +212,3 @@ impl NodeSettings {
 pub fn database_of(url: &RedisUrl) -> Result<i64, RedisError> {
     Ok(NodeSettings::of(url)?.database())
 }
-
-/// The text of a reply.
-fn text(value: &redis::Value) -> Option<String> {
-    match value {
-        redis::Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        redis::Value::SimpleString(text) | redis::Value::VerbatimString { text, .. } => {
-            Some(text.clone())
-        }
-        _ => None,
-    }
-}

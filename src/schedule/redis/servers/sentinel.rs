@@ -9,8 +9,9 @@
 //! The URL should name all sentinels. User and password of the URL are for sentinels too; one that has no password is asked
 //! without.
 
-use super::{LocatedServer, NodeSettings, text};
+use super::{LocatedServer, NodeSettings};
 use crate::domain::redis_url::RedisHost;
+use crate::schedule::redis::info::text;
 use futures_util::StreamExt as _;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};

@@ -1,7 +1,7 @@
 //! Which node of a cluster has which slot.
 
-use super::text;
 use crate::domain::redis_url::RedisHost;
+use crate::schedule::redis::info::text;
 use redis::Value;
 
 /// The number of slots of a cluster.
