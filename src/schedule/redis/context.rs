@@ -1,7 +1,8 @@
 //! What all calls to one partition share: the names of its keys, and how the start of a reply is read.
 
 use super::Time;
-use super::connection::{Connection, Connector, PartitionServer};
+use super::connection::Connection;
+use super::connector::{Connector, PartitionServer};
 use super::recovery::write_counters::WriteCounter;
 use super::reply::ScriptReply;
 use super::script::Script;

@@ -2,7 +2,7 @@
 //!
 //! Messages may be lost while the connection is down; then the dispatcher's slow poll finds the entries.
 
-use super::connection::Connector;
+use super::connector::Connector;
 use crate::schedule::wake::Wake;
 use futures_util::StreamExt;
 use std::sync::Arc;

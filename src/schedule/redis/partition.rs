@@ -6,7 +6,8 @@
 
 use super::Options;
 use super::claimed_lane::class_mark;
-use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, PartitionServer};
+use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection};
+use super::connector::PartitionServer;
 use super::context::{Context, PartitionKeys};
 use super::passed_turn::PassedTurn;
 use super::recovery::write_counters::WriteCounter;

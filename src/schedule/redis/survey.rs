@@ -3,7 +3,8 @@
 //! Versions are not compared: Redis, Valkey and managed services number differently. A script tries each command that
 //! Ringback uses in a way that has no effect: it names a key that is not there, or gives it a wrong value.
 
-use super::connection::{COMMAND_TIMEOUT, Connector};
+use super::connection::COMMAND_TIMEOUT;
+use super::connector::Connector;
 use super::context::meta_key;
 use super::info::text;
 use super::recovery::server_run::ServerRun;

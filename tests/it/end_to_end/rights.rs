@@ -123,6 +123,7 @@ async fn the_documented_rights_are_those_of_the_commands_that_the_sources_name()
     for folder in [
         sources.clone(),
         sources.join("lua"),
+        sources.join("connection"),
         sources.join("recovery"),
         sources.join("servers"),
     ] {
