@@ -80,7 +80,7 @@ async fn a_new_primary_of_sentinel_is_used_within_two_seconds() {
     whole(&schedule).await;
     put_again(&schedule, &entry_in(0, 1, "1")).await;
     let dead = servers.kill_primary().await;
-    let new = servers.until_primary_is_other(dead).await;
+    let new = servers.until_replaced(dead).await;
     let took = put_again(&schedule, &entry_in(0, 1, "2")).await;
     assert!(took < FOUND_WITHIN, "{took:?}");
     // The dead one comes back and takes itself for a primary, until a sentinel tells it.
@@ -91,7 +91,7 @@ async fn a_new_primary_of_sentinel_is_used_within_two_seconds() {
     assert_eq!(schedule.counts().await.expect("counted").pending, 3);
     // One that hangs is replaced as well, and its connections are not used for ever.
     servers.hang(new).await;
-    let other = servers.until_primary_is_other(new).await;
+    let other = servers.until_replaced(new).await;
     assert_ne!(other, new);
     let took = put_again(&schedule, &entry_in(0, 1, "4")).await;
     assert!(took < FOUND_WITHIN, "{took:?}");
@@ -100,7 +100,7 @@ async fn a_new_primary_of_sentinel_is_used_within_two_seconds() {
 
 #[tokio::test]
 async fn an_order_of_sentinel_is_followed_while_both_servers_live() {
-    let servers = Sentinels::start_patient().await;
+    let servers = Sentinels::start().await;
     let schedule = open(servers.url(), 1);
     whole(&schedule).await;
     put_again(&schedule, &entry_in(0, 1, "1")).await;
@@ -116,7 +116,7 @@ async fn an_order_of_sentinel_is_followed_while_both_servers_live() {
 
 #[tokio::test]
 async fn an_unknown_name_and_wrong_kinds_of_servers_are_told() {
-    let servers = Sentinels::start_patient().await;
+    let servers = Sentinels::start().await;
     let check = async |url: String, said: &str| {
         let error = open(url.clone(), 3).inspect(false).await;
         let error = error.expect_err(&url).to_string();
@@ -239,7 +239,7 @@ async fn partitions_of_other_nodes_go_on_while_one_is_away() {
 
 #[tokio::test]
 async fn a_registration_counts_only_when_enough_replicas_have_it() {
-    let servers = Sentinels::start_patient().await;
+    let servers = Sentinels::start().await;
     let schedule = open_with_replicas(servers.url(), 1, 2);
     whole(&schedule).await;
     let put = schedule.register(entry_in(0, 1, "1")).await;

@@ -18,14 +18,14 @@ async fn deliveries_go_on_after_every_kind_of_election() {
     assert_eq!(merchant.call().await.body, b"id=waits-1");
     sentinels.until_whole().await;
     let dead = sentinels.kill_primary().await;
-    sentinels.until_primary_is_other(dead).await;
+    sentinels.until_replaced(dead).await;
     goes_on(&server, &mut merchant, "after-a-death", Instant::now()).await;
 
     sentinels.start_again(dead).await;
     sentinels.until_whole().await;
     let hung = sentinels.primary().await;
     sentinels.hang(hung).await;
-    sentinels.until_primary_is_other(hung).await;
+    sentinels.until_replaced(hung).await;
     goes_on(&server, &mut merchant, "while-it-hangs", Instant::now()).await;
     // It takes itself for the primary until it is told otherwise.
     sentinels.resume(hung);

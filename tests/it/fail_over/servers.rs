@@ -34,7 +34,7 @@ async fn sentinels_replace_a_dead_primary_and_take_it_back_as_a_replica() {
     sentinels.until_whole().await;
     let dead = sentinels.kill_primary().await;
     assert_eq!(dead, first);
-    let second = sentinels.until_primary_is_other(dead).await;
+    let second = sentinels.until_replaced(dead).await;
     assert_eq!(
         get(&sentinels.node_url(second), "key").await.as_deref(),
         Some("kept")
@@ -54,7 +54,7 @@ async fn sentinels_demote_a_primary_that_hung_when_it_goes_on() {
     let sentinels = Sentinels::start().await;
     let old = sentinels.primary().await;
     sentinels.hang(old).await;
-    let new = sentinels.until_primary_is_other(old).await;
+    let new = sentinels.until_replaced(old).await;
     set(&sentinels.node_url(new), "key", "new").await;
     sentinels.resume(old);
     sentinels.until_whole().await;

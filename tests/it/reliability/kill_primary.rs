@@ -78,7 +78,7 @@ impl Trouble {
         match self {
             Self::Dies => {
                 sentinels.kill(primary);
-                sentinels.until_primary_is_other(primary).await;
+                sentinels.until_replaced(primary).await;
                 sentinels.start_again(primary).await;
             }
             Self::TakesWritesAlong => {
@@ -90,11 +90,10 @@ impl Trouble {
                 }
                 sentinels.fail_over().await;
                 sentinels.start_again(primary).await;
-                sentinels.watch_closely().await;
             }
             Self::Hangs => {
                 sentinels.hang(primary).await;
-                sentinels.until_primary_is_other(primary).await;
+                sentinels.until_replaced(primary).await;
                 sentinels.resume(primary);
             }
             Self::HandsOver => {

@@ -295,10 +295,23 @@ impl RedisCluster {
             let covered = line_of(&info, "cluster_slots_assigned")?;
             let is_primary = node.replication("role").await.as_deref() == Some("master");
             let is_covered = covered == SLOTS.to_string();
-            Some(is_ok && is_covered && (is_primary || node.is_replica_in_sync().await))
+            Some(is_ok && is_covered && (is_primary || self.is_whole_replica(node).await))
         }))
         .await;
         agreed.len() == 1 && states.into_iter().all(|state| state == Some(true))
+    }
+
+    /// Whether a replica has what its primary has.
+    async fn is_whole_replica(&self, replica: &Node) -> bool {
+        let port = replica.replication("master_port").await;
+        let is_primary = |node: &&Node| Some(node.port().to_string()) == port;
+        let Some(primary) = self.nodes.iter().find(is_primary) else {
+            return false;
+        };
+        match primary.written().await {
+            Some(written) => replica.has_copied(written).await,
+            None => false,
+        }
     }
 
     fn is_there(&self, id: &str) -> bool {

@@ -68,9 +68,21 @@ impl Node {
         line_of(&info, field)
     }
 
-    /// Whether it is a replica that has everything which its primary had when it was asked last.
-    pub async fn is_replica_in_sync(&self) -> bool {
-        self.replication("master_link_status").await.as_deref() == Some("up")
+    /// How many bytes of writes there have been since the data began, if it is a primary.
+    pub async fn written(&self) -> Option<u64> {
+        let offset = self.replication("master_repl_offset").await?;
+        offset.parse().ok()
+    }
+
+    /// Whether it is a replica that has so many bytes of its primary's writes. That it is connected is not enough: the
+    /// primary begins to send what is written after the first copy only once the replica has said that it has the copy.
+    pub async fn has_copied(&self, written: u64) -> bool {
+        if self.replication("master_link_status").await.as_deref() != Some("up") {
+            return false;
+        }
+        let offset = self.replication("slave_repl_offset").await;
+        let offset: Option<u64> = offset.and_then(|offset| offset.parse().ok());
+        offset.is_some_and(|offset| offset >= written)
     }
 
     /// Kills it with SIGKILL.

@@ -19,7 +19,7 @@ pub fn fresh_sentinel_database() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let database = NEXT.fetch_add(1, Ordering::Relaxed);
     assert!(database < SENTINEL_DATABASES, "raise SENTINEL_DATABASES");
-    let shared = SHARED.get_or_init(|| blocking(Sentinels::start_patient()));
+    let shared = SHARED.get_or_init(|| blocking(Sentinels::start()));
     format!("{}/{database}", shared.url())
 }
 

@@ -14,8 +14,10 @@ use tempfile::TempDir;
 const NAME: &str = "ringback-test";
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
-/// After this time without an answer a primary is dead for a sentinel.
+/// After this time without an answer a primary is dead for a sentinel, while a test wants that.
 const DOWN_AFTER_MS: u32 = 500;
+/// And at all other times: no server is replaced only because the machine stood still for a moment.
+const PATIENT_MS: u32 = 60_000;
 /// Ports that are tried for a sentinel.
 const TRIES: usize = 10;
 /// What a sentinel says once it listens.
@@ -35,17 +37,8 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    /// Starts some that replace a dead primary after about a second.
+    /// Starts some. They replace a primary when they are told to.
     pub async fn start() -> Self {
-        Self::start_with(DOWN_AFTER_MS).await
-    }
-
-    /// Starts some for which no server counts as dead only because the machine is busy.
-    pub async fn start_patient() -> Self {
-        Self::start_with(60_000).await
-    }
-
-    async fn start_with(down_after_ms: u32) -> Self {
         let databases = SENTINEL_DATABASES.to_string();
         let arguments = ["--repl-diskless-sync-delay", "0", "--databases", &databases];
         let arguments = arguments.map(String::from).to_vec();
@@ -58,7 +51,7 @@ impl Sentinels {
         let replicas = (0..REPLICAS).map(|_| Node::start(&arguments));
         let nodes: Vec<Node> = [primary].into_iter().chain(replicas).collect();
         let port = nodes[0].port();
-        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(port, down_after_ms));
+        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(port));
         let started = Self {
             sentinels: sentinels.collect(),
             nodes,
@@ -104,13 +97,26 @@ impl Sentinels {
         self.nodes.iter().position(has).filter(|_| is_same)
     }
 
-    /// Waits until another than this one is the primary, and says which.
-    pub async fn until_primary_is_other(&self, than: usize) -> usize {
-        until("the promotion of a replica", async || {
-            let primary = self.primary_now().await;
-            primary.filter(|primary| *primary != than)
-        })
-        .await
+    /// Has the sentinels notice that this primary is dead or hangs, waits until they have replaced it, and says by which.
+    pub async fn until_replaced(&self, primary: usize) -> usize {
+        self.set_down_after(DOWN_AFTER_MS).await;
+        let other = async || {
+            let now = self.primary_now().await;
+            now.filter(|now| *now != primary)
+        };
+        until("the promotion of a replica", other).await;
+        self.set_down_after(PATIENT_MS).await;
+        // If the machine stood still meanwhile, the new one may be about to be replaced as well.
+        let settled = async || match self.is_any_electing().await {
+            true => None,
+            false => other().await,
+        };
+        until("the end of the elections", settled).await
+    }
+
+    async fn is_any_electing(&self) -> bool {
+        let asked = self.sentinels.iter().map(Sentinel::finds_nothing_wrong);
+        !join_all(asked).await.into_iter().all(|fine| fine)
     }
 
     /// Kills a server with SIGKILL.
@@ -155,11 +161,6 @@ impl Sentinels {
         (old, new.await)
     }
 
-    /// Has a dead primary replaced soon again, after [`Sentinels::cut_replication`].
-    pub async fn watch_closely(&self) {
-        self.set_down_after(DOWN_AFTER_MS).await;
-    }
-
     async fn set_down_after(&self, ms: u32) {
         let mut set = sentinel("SET");
         set.arg(&[NAME, "down-after-milliseconds", &ms.to_string()]);
@@ -170,10 +171,9 @@ impl Sentinels {
 
     /// Cuts the primary off from its replicas, so that what it writes from now on is nowhere else. The replicas stand
     /// still until [`Sentinels::resume`]: one that goes on while its primary is alive copies everything. How long a
-    /// replica has been without its primary is no matter then, and a dead primary is not replaced by itself.
+    /// replica has been without its primary is no matter for the sentinels.
     pub async fn cut_replication(&self) -> Vec<usize> {
         let primary = self.primary().await;
-        self.set_down_after(60_000).await;
         let replicas = (0..self.nodes.len()).filter(|node| *node != primary);
         let replicas: Vec<usize> = replicas.collect();
         for replica in &replicas {
@@ -199,13 +199,16 @@ impl Sentinels {
         let Some(primary) = self.primary_now().await else {
             return false;
         };
+        let Some(written) = self.nodes[primary].written().await else {
+            return false;
+        };
         let port = self.nodes[primary].port().to_string();
         for (number, node) in self.nodes.iter().enumerate() {
             if number == primary || !node.server.is_there() {
                 continue;
             }
             let follows = node.replication("master_port").await.as_ref() == Some(&port);
-            if !(follows && node.is_replica_in_sync().await) {
+            if !(follows && node.has_copied(written).await) {
                 return false;
             }
         }
@@ -223,14 +226,14 @@ impl Sentinels {
 
 impl Sentinel {
     /// Starts one that watches the server at this port.
-    fn start(primary: u16, down_after_ms: u32) -> Self {
+    fn start(primary: u16) -> Self {
         for _ in 0..TRIES {
             let port = HeldPort::any();
             let dir = tempfile::tempdir().expect("a temporary directory");
             let settings = format!(
                 "bind 127.0.0.1\nport {}\ndir {}\n\
                  sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
-                 sentinel down-after-milliseconds {NAME} {down_after_ms}\n\
+                 sentinel down-after-milliseconds {NAME} {PATIENT_MS}\n\
                  sentinel failover-timeout {NAME} 2000\n\
                  sentinel parallel-syncs {NAME} 1\n",
                 port.number,
@@ -274,14 +277,25 @@ impl Sentinel {
 
     /// Whether it knows the replicas and the other sentinels, and finds nothing wrong.
     async fn knows_all(&self) -> bool {
-        let command = sentinel("MASTER").arg(NAME).to_owned();
-        let Some(known) = self.ask::<HashMap<String, String>>(&command).await else {
+        let Some(known) = self.known().await else {
             return false;
         };
         let is = |field: &str, value: &str| known.get(field).is_some_and(|known| known == value);
         is("num-slaves", &REPLICAS.to_string())
             && is("num-other-sentinels", &(SENTINELS - 1).to_string())
             && is("flags", "master")
+    }
+
+    /// Whether the primary is alive for it, and no election goes on that it knows of.
+    async fn finds_nothing_wrong(&self) -> bool {
+        let known = self.known().await;
+        known.is_some_and(|known| known.get("flags").is_some_and(|flags| flags == "master"))
+    }
+
+    /// What it knows of the primary.
+    async fn known(&self) -> Option<HashMap<String, String>> {
+        let command = sentinel("MASTER").arg(NAME).to_owned();
+        self.ask(&command).await
     }
 }
 
