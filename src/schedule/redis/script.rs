@@ -2,32 +2,43 @@
 
 use super::script_text::{with_inlined_constants, without_unused};
 use redis::{Arg, Cmd};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// The scripts that were prepared in this process, by their texts in the source, so never more than those: every partition of
+/// every schedule has the same ones. Without this, the contract's tests with several partitions take ten times as long.
+static PREPARED: LazyLock<Mutex<HashMap<&'static str, Script>>> = LazyLock::new(Mutex::default);
 
 /// A script: its text and the SHA-1 under which the server caches it.
+#[derive(Clone)]
 pub struct Script {
-    text: String,
-    sha: String,
+    text: Arc<str>,
+    sha: Arc<str>,
 }
 
 impl Script {
     /// Prepares a script, with `common.lua` and `lanes.lua` in front of it, without the functions there that it does
     /// not use, and with the constants in the places where they are used: making a function costs time at every call of a
     /// script, more for each name outside that it uses, all of them together as much as ten commands.
-    pub fn with_common(text: &str) -> Self {
+    pub fn with_common(text: &'static str) -> Self {
         let functions = concat!(
             include_str!("lua/common.lua"),
             "\n",
             include_str!("lua/lanes.lua")
         );
-        let script = format!("{}{text}", without_unused(functions, text));
-        Self::new(&with_inlined_constants(&script))
+        let mut prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepare = || {
+            let script = format!("{}{text}", without_unused(functions, text));
+            Self::new(&with_inlined_constants(&script))
+        };
+        prepared.entry(text).or_insert_with(prepare).clone()
     }
 
     /// Prepares a script.
     pub fn new(text: &str) -> Self {
-        let sha = redis::Script::new(text).get_hash().to_string();
+        let sha = redis::Script::new(text).get_hash().into();
         Self {
-            text: text.to_string(),
+            text: text.into(),
             sha,
         }
     }
@@ -35,21 +46,21 @@ impl Script {
     /// The start of a call that contains the script's text: for scripts that are called rarely, and servers that do not know it.
     pub fn eval(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
-        command.arg(&self.text);
+        command.arg(&*self.text);
         command
     }
 
     /// The start of a call; the caller adds keys and arguments.
     pub fn call(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha);
+        command.arg(&*self.sha);
         command
     }
 
     /// The command that loads the script into the server, for [`Script::call`].
     pub fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(&self.text);
+        command.arg("LOAD").arg(&*self.text);
         command
     }
 
