@@ -34,7 +34,8 @@ pub struct LaneView<'a> {
     state: &'static str,
     /// Its notifications that have not ended, those in flight included.
     pending: u64,
-    /// Whether there may be more: of those that wait in the journal alone, only so many are counted.
+    /// Whether there may be more: of those that wait in the journal alone, only so many are counted, and none while the
+    /// journal is away.
     pending_is_at_least: bool,
     /// Those that wait and are due.
     due: u64,

@@ -17,7 +17,7 @@ use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
-use crate::maintenance::difference::find_recorded;
+use crate::maintenance::difference::{find_recorded, must_be_held_until};
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::recovery::resync::Resync;
 use crate::maintenance::recovery::{inspect, why};
@@ -146,12 +146,15 @@ impl RebuildStores {
             return Ok(RebuildReport::of_one(loaded, key, result));
         }
         let repairing = async {
+            let held_until_ms = must_be_held_until(schedule).await?;
             let differences = find_recorded(journal, schedule, &keys).await?;
-            repair(journal, schedule, &differences, self.record).await
+            let repaired = repair(journal, schedule, &differences, self.record).await?;
+            Ok((repaired, held_until_ms))
         };
-        let repaired = repairing.await.map_err(failed)?;
+        let (repaired, held_until_ms) = repairing.await.map_err(failed)?;
         let result = match (repaired.restored, repaired.moved) {
             (0, 0) if snapshot.set_aside.is_some() => OnePutBack::SetAside,
+            (0, 0) if snapshot.progress.next_due_ms() > held_until_ms => OnePutBack::Later,
             (0, 0) => OnePutBack::Unchanged,
             (0, _) => OnePutBack::Corrected,
             _ => OnePutBack::Restored,
@@ -217,7 +220,8 @@ impl RebuildStores {
     async fn scan(&self, pick: &Pick) -> Result<ComparedPending, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
-        let (mut place, mut seen) = (ScanPosition::START, 0);
+        let mut place = ScanPosition::START;
+        let (mut seen, mut later) = (0, 0);
         let mut repaired = Repaired::default();
         while let ScanPosition::Pending(_) = place {
             let stepping = async {
@@ -226,7 +230,8 @@ impl RebuildStores {
                 Ok(page)
             };
             let page = stepping.await.map_err(failed)?;
-            seen += page.pending;
+            seen += page.pending + page.later;
+            later += page.later;
             progress.at(seen);
             place = page.next;
         }
@@ -236,6 +241,7 @@ impl RebuildStores {
         } = repaired;
         Ok(ComparedPending {
             pending: seen,
+            later,
             restored,
             moved,
         })

@@ -48,6 +48,8 @@ use std::time::Duration;
 const JOURNAL_FILE: &str = "journal.db";
 /// Default of [`ApiConfig::requests_per_key`].
 const REQUESTS_PER_KEY: u32 = 10_000;
+/// Default of [`ScheduleConfig::horizon`].
+const HORIZON: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 /// By default a stop waits at most this much longer than the longest attempt, so that the last outcomes are
 /// recorded.
@@ -251,7 +253,7 @@ impl ServeConfig {
                 lane_start: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
-                horizon: None,
+                horizon: Some(HORIZON),
             },
             journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
             migrate: true,

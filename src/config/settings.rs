@@ -328,7 +328,7 @@ pub static ALL: &[Setting] = &[
     Setting {
         name: "horizon",
         value: "DURATION",
-        default: "forever",
+        default: "1h",
         help: "With a journal, only what is due within this time is in the schedule, and the rest waits in the journal; or forever",
         arity: Arity::One,
         set: |draft, text| {

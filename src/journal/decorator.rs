@@ -479,6 +479,11 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
         self.around(JournalCall::OldestDue, calling).await
     }
 
+    async fn count_due_by(&self, due_ms: i64, most: usize) -> Result<u64, JournalError> {
+        let calling = self.inner().count_due_by(due_ms, most);
+        self.around(JournalCall::CountDueBy, calling).await
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let calling = self.inner().examine(limit);
         self.around(JournalCall::Examine, calling).await

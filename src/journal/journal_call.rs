@@ -64,6 +64,7 @@ pub enum JournalCall {
     Remember,
     Counts,
     OldestDue,
+    CountDueBy,
     Examine,
     ReadDay,
     Check,

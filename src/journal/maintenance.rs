@@ -85,6 +85,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// that are set aside do not count.
     async fn oldest_due(&self) -> Result<Option<i64>, JournalError>;
 
+    /// How many pending notifications are due by this instant, in milliseconds since 1970, those that are set aside included.
+    /// Counting stops at `most`.
+    async fn count_due_by(&self, due_ms: i64, most: usize) -> Result<u64, JournalError>;
+
     /// Reads and counts every notification, and names at most `limit` that have a fault. Takes seconds for
     /// millions of notifications.
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;

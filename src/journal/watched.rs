@@ -100,7 +100,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Recall
         | JournalCall::Remember
         | JournalCall::Counts
-        | JournalCall::OldestDue => Some(Work::Browse),
+        | JournalCall::OldestDue
+        | JournalCall::CountDueBy => Some(Work::Browse),
         JournalCall::LaneChanges
         | JournalCall::ApiKeys
         | JournalCall::TakeJob

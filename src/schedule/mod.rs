@@ -78,7 +78,8 @@ pub const PROMPT_MS: i64 = 2_000;
 
 /// A notification without an entry in the schedule cannot be leased by hand for this long after it was
 /// accepted, because its registration may still be on its way. In milliseconds. An entry that arrives later
-/// than [`PROMPT_MS`] is verified against the journal before it is sent, so it cannot miss a change by hand.
+/// than [`PROMPT_MS`] is verified against the journal before it is sent, so it cannot miss a change by hand. A registration
+/// that is far ahead is always verified ([`crate::domain::later::FAR_MS`]), so it is not waited for.
 /// The second between the two allows for a clock that is set back a little.
 pub const HAND_LEASE_WAIT_MS: i64 = 3_000;
 

@@ -19,6 +19,7 @@ use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::lane_health::LaneReport;
+use crate::domain::later::is_far;
 use crate::domain::lease::LeaseToken;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -298,13 +299,19 @@ fn known(recorded: &Snapshot) -> KnownToJournal {
     let arrived = recorded.progress.attempts > 0
         || recorded.state != State::Scheduled
         || recorded.set_aside.is_some();
+    // The journal is asked before such a registration is sent, so it is none the worse for arriving after the change. A move
+    // may have made it far, but not while the registration could still arrive: the move has waited for that.
+    let is_verified = is_far(recorded.registered_ms, recorded.progress.first_due_ms);
     let due_ms = match recorded.takes_late_delivery() {
         // An attempt may be in flight since before it ended.
         true => Some(recorded.progress.next_due_ms()),
         false => recorded.next_due_ms(),
     };
     KnownToJournal {
-        registered_ms: if arrived { 0 } else { recorded.registered_ms },
+        registered_ms: match arrived || is_verified {
+            true => 0,
+            false => recorded.registered_ms,
+        },
         // If it is set aside, no attempt was made, or its attempt has ended. So none is in flight.
         due_ms: due_ms.filter(|_| recorded.set_aside.is_none()),
     }

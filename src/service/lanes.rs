@@ -141,10 +141,12 @@ impl Service {
     /// Lanes that have pending notifications or settings, in no order: first those that the schedule has, then those of which
     /// everything waits in the journal. The work for a page is bounded, so it may be short, or even empty, although there are
     /// more; it has a cursor then. A lane whose notifications come into the schedule, or leave it, while pages are read may
-    /// be missing.
+    /// be missing. If the journal does not answer, the lanes of the schedule are shown without what waits in the journal
+    /// ([`LaneStatus::is_pending_at_least`]), and a cursor leads to those of which everything waits there.
     ///
     /// # Errors
-    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid; if the journal fails.
+    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid; if the journal fails and the
+    /// cursor is one of its lanes.
     pub async fn lanes(&self, request: &LaneListRequest) -> Result<LanePage, ServiceError> {
         let selection = match request.state {
             Some(LaneState::Held) => LaneSelection::Configured,
@@ -155,10 +157,19 @@ impl Service {
             lanes: Vec::new(),
             next: request.cursor.clone(),
         };
+        let mut journal_answers = true;
         for _ in 0..MOST_CALLS {
             let wanted = request.limit - page.lanes.len();
             let found = match page.next.as_deref().and_then(after_in_journal) {
-                Some(after) => self.lanes_in_journal(after, wanted).await?,
+                Some(after) => match self.lanes_in_journal(after, wanted).await {
+                    // What the schedule has is known without the journal. Whoever wants the rest asks with the cursor.
+                    Err(ServiceError::Journal(error)) if page.next != request.cursor => {
+                        tracing::debug!(%error, "the journal could not say which destinations have something waiting in it alone");
+                        journal_answers = false;
+                        break;
+                    }
+                    found => found?,
+                },
                 None => {
                     let reading = self.schedule.lanes(selection, page.next.as_deref(), wanted);
                     let mut found = with_long_timeout(reading).await?;
@@ -180,9 +191,11 @@ impl Service {
                 break;
             }
         }
-        if let Some(journal) = self.journal() {
+        if let Some(journal) = self.journal().filter(|_| journal_answers) {
             let counting = count_later(journal, &mut page.lanes, MOST_COUNTED_OF_MANY);
-            with_long_timeout(counting).await?;
+            if let Err(error) = with_long_timeout(counting).await {
+                tracing::debug!(%error, "the journal could not say how much waits in it for a page of destinations");
+            }
         }
         Ok(page)
     }

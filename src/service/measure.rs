@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for a store; a slower one is left out of the reading.
 const LONGEST_READ: Duration = Duration::from_millis(1_500);
+/// At which number of notifications that must be in the schedule counting stops: so many are counted in a few milliseconds.
+const MOST_EXPECTED: usize = 100_000;
 /// For how long one reading is used for all requests.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -53,7 +55,12 @@ impl Service {
             let window = async {
                 let horizon_ms = self.schedule.limits().window.horizon_ms()?;
                 let loaded_until_ms = within_read_limit(self.schedule.loaded_until()).await??;
+                let expected = async {
+                    let counting = self.journal()?.count_due_by(loaded_until_ms, MOST_EXPECTED);
+                    within_read_limit(counting).await
+                };
                 Some(WindowReading {
+                    expected: expected.await,
                     horizon_ms,
                     loaded_ahead_ms: loaded_until_ms.saturating_sub(self.clock.now_ms()),
                 })

@@ -31,10 +31,6 @@ pub struct StateCounts {
     pub dead: Option<u64>,
     /// Cancelled or discarded.
     pub cancelled: Option<u64>,
-    /// Lanes that are probed.
-    pub probing_lanes: Option<u64>,
-    /// Lanes that are held.
-    pub held_lanes: Option<u64>,
 }
 
 /// The lanes in trouble: those that are held or probed, whose destination answers no call, or whose last call was not
@@ -57,8 +53,7 @@ impl Service {
     pub async fn state_counts(&self) -> StateCounts {
         let journal = async { within(self.journal()?.counts()).await };
         let schedule = within(self.schedule.counts());
-        let lanes = within(self.schedule.lane_counts());
-        let (journal, schedule, lanes) = tokio::join!(journal, schedule, lanes);
+        let (journal, schedule) = tokio::join!(journal, schedule);
         // Without a journal, the schedule remembers dead letters for a while, and counts them.
         let remembered = (schedule.as_ref())
             .filter(|_| !self.has_journal())
@@ -73,8 +68,6 @@ impl Service {
             delivered: journal.as_ref().map(|counts| counts.delivered),
             dead: journal.as_ref().map(|counts| counts.dead).or(remembered),
             cancelled: journal.as_ref().map(|counts| counts.cancelled),
-            probing_lanes: lanes.as_ref().map(|lanes| lanes.probing),
-            held_lanes: lanes.as_ref().map(|lanes| lanes.held),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::difference::{AskedStart, differing_fields};
 use super::held::HeldLease;
 use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
+use crate::domain::later::is_far;
 use crate::domain::notification::{Notification, Registration};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
@@ -66,7 +67,12 @@ impl Service {
         let _lock = self.locks.lock(&notification.key).await?;
         let mut fresh = Snapshot::of_new(&notification, progress);
         self.endpoints.fill_in_url(&mut fresh);
-        let entry = Entry::scheduled(notification.clone(), progress);
+        let is_far = is_far(notification.registered_ms, progress.first_due_ms);
+        let entry = Entry {
+            // A change by hand does not wait for it then.
+            verify: is_far && self.has_journal(),
+            ..Entry::scheduled(notification.clone(), progress)
+        };
         // Kept until the entry is in the schedule. What waits in the journal takes no memory.
         let reserved = match self.is_in_window(&progress) {
             true => self.schedule.reserve_memory(&notification),

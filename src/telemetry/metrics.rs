@@ -384,6 +384,7 @@ mod tests {
                 window: Some(WindowReading {
                     horizon_ms: 3_600_000,
                     loaded_ahead_ms: 1_799_500,
+                    expected: Some(3),
                 }),
             }),
             memory: Some(MemoryReading {
@@ -466,6 +467,7 @@ mod tests {
             r#"ringback_lanes{state="held"} 1"#,
             "ringback_schedule_horizon_seconds 3600.0",
             "ringback_schedule_loaded_ahead_seconds 1799.5",
+            "ringback_schedule_expected_entries 3",
             r#"ringback_store_call_duration_seconds_bucket{le="0.01",store="journal",work="reading"} 1"#,
             "process_open_fds 12.0",
             "process_cpu_seconds_total 1.25",

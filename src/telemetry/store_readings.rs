@@ -75,9 +75,13 @@ pub struct WindowReading {
     pub horizon_ms: i64,
     /// How far after now everything is due that was loaded; below 0 if it is overdue.
     pub loaded_ahead_ms: i64,
+    /// Pending notifications in the journal that are due by the instant up to which everything was loaded, so that they must
+    /// be in the schedule. Counting stops at a limit. `None` if the journal did not answer.
+    pub expected: Option<u64>,
 }
 
-/// How many lanes with pending notifications are in which state.
+/// How many lanes with entries in the schedule are in which state. Those of which everything waits in the journal are not
+/// counted: it would take a reading for each of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LanesReading {
     /// Lanes that are neither probed nor held.
@@ -216,6 +220,14 @@ fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt
             "How far after now everything is due that was loaded from the journal into the schedule; about half of the horizon",
             window.loaded_ahead_ms as f64 / 1_000.0,
         )?;
+        if let Some(expected) = window.expected {
+            samples.gauge(
+                "schedule_expected_entries",
+                "Pending notifications in the journal that must be in the schedule, because everything that is due by then was loaded; counting stops at 100000",
+                None,
+                expected,
+            )?;
+        }
     }
     let Some(lanes) = schedule.lanes else {
         return Ok(());
@@ -227,7 +239,7 @@ fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt
     } = lanes;
     samples.gauges(
         "lanes",
-        "Destinations that have pending notifications, by state",
+        "Destinations that have notifications in the schedule, by state; those of which everything waits in the journal are not counted",
         None,
         [
             (("state", "open"), open),

@@ -258,6 +258,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
             window: Some(WindowReading {
                 horizon_ms: 0,
                 loaded_ahead_ms: 0,
+                expected: Some(0),
             }),
         }),
         memory: Some(MemoryReading {

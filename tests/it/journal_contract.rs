@@ -266,6 +266,7 @@ macro_rules! contract {
             pending::pages_without_bodies_are_the_same_but_for_them,
             pending::bodies_are_read_by_their_keys,
             setting_aside::the_oldest_due_is_pending_and_not_set_aside,
+            setting_aside::what_is_due_by_an_instant_is_counted_up_to_a_limit,
             setting_aside::what_is_set_aside_is_pending_and_put_into_no_schedule,
             setting_aside::those_set_aside_are_listed_up_to_a_bound,
             setting_aside::pages_go_on_past_what_is_set_aside,

@@ -34,7 +34,9 @@ pub(super) fn routes() -> Vec<Route> {
             .says(
                 DESTINATIONS,
                 "Lists the destinations that have something pending or are held",
-                "In no order. A page may be short, or even empty, while `next_cursor` is not `null`.",
+                "In no order. A page may be short, or even empty, while `next_cursor` is not `null`. While the journal is away, the \
+                 list has what the schedule knows, with `pending_is_at_least`; then the destinations of which everything waits in \
+                 the journal are asked for with the cursor, which is answered 503 until the journal is back.",
             )
             .query(lanes_parameters())
             .answer::<LaneListView<'_>>(200, "A page.", &[], None),

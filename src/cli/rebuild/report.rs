@@ -29,8 +29,10 @@ pub struct LoadedAll {
 /// Pending notifications were compared with Redis.
 #[derive(Debug)]
 pub struct ComparedPending {
-    /// How many.
+    /// How many are pending.
     pub pending: u64,
+    /// Of these, those that are due so late that they may wait in the journal alone.
+    pub later: u64,
     /// Of these, those that were missing in Redis.
     pub restored: u64,
     /// Of these, those that were at another step.
@@ -46,6 +48,8 @@ pub enum OnePutBack {
     SetAside,
     /// It was in Redis.
     Unchanged,
+    /// It is due so late that it may wait in the journal alone.
+    Later,
     /// It was at another step there.
     Corrected,
     /// It was missing there.
@@ -98,14 +102,21 @@ impl RebuildReport {
         }
         if let Some(ComparedPending {
             pending,
+            later,
             restored,
             moved,
         }) = &self.compared
         {
             text.push_str(&format!(
                 "{pending} pending in the journal: {restored} were missing in Redis and were put back, {moved} \
-                 were at another step and were corrected\n"
+                 were at another step and were corrected"
             ));
+            if *later > 0 {
+                text.push_str(&format!(
+                    ", {later} are due later and need not be in Redis yet"
+                ));
+            }
+            text.push('\n');
         }
         if let Some((key, result)) = &self.one {
             text.push_str(&match result {
@@ -116,6 +127,9 @@ impl RebuildReport {
                     "{key} is set aside, so it is not put back; `ringback retry` releases it\n"
                 ),
                 OnePutBack::Unchanged => format!("{key} was in Redis already\n"),
+                OnePutBack::Later => {
+                    format!("{key} is due later and need not be in Redis yet\n")
+                }
                 OnePutBack::Corrected => {
                     format!("{key} was at another step in Redis and was corrected\n")
                 }
@@ -136,6 +150,7 @@ impl RebuildReport {
             OnePutBack::Ended(_) => "ended",
             OnePutBack::SetAside => "set_aside",
             OnePutBack::Unchanged => "unchanged",
+            OnePutBack::Later => "later",
             OnePutBack::Corrected => "corrected",
             OnePutBack::Restored => "restored",
         };
@@ -143,6 +158,7 @@ impl RebuildReport {
             OnePutBack::Ended(state) => Value::from(state.as_str()),
             OnePutBack::SetAside
             | OnePutBack::Unchanged
+            | OnePutBack::Later
             | OnePutBack::Corrected
             | OnePutBack::Restored => Value::from(State::Scheduled.as_str()),
         };
@@ -153,6 +169,7 @@ impl RebuildReport {
             })),
             "compared": self.compared.as_ref().map(|compared| json!({
                 "pending": compared.pending,
+                "later": compared.later,
                 "restored": compared.restored,
                 "moved": compared.moved,
             })),

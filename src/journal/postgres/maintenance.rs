@@ -147,6 +147,11 @@ impl JournalMaintenance for PostgresJournal {
         self.connections.read(&pending::OldestDue).await
     }
 
+    async fn count_due_by(&self, due_ms: i64, most: usize) -> Result<u64, JournalError> {
+        let call = pending::CountDueBy { due_ms, most };
+        self.connections.read(&call).await
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let call = examination::Examine { limit };
         self.connections.read_within(&call, LONGEST_EXAMINING).await

@@ -18,6 +18,36 @@ use tokio::task::coop::consume_budget;
 /// A page ends when its bodies have this many bytes together.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
+/// See [`crate::journal::JournalMaintenance::count_due_by`].
+pub(super) struct CountDueBy {
+    pub(super) due_ms: i64,
+    pub(super) most: usize,
+}
+
+#[async_trait]
+impl PostgresCall for CountDueBy {
+    type Reply = u64;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<u64, PostgresFailure> {
+        let mut reading = connection.begin().await?;
+        // For the reason below.
+        (&mut *reading)
+            .execute("SET LOCAL statement_timeout = 1000")
+            .await?;
+        let counted: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM (
+                SELECT 1 FROM statuses WHERE state = 'scheduled' AND next_due_ms <= $1 LIMIT $2
+             ) AS found",
+        )
+        .bind(self.due_ms)
+        .bind(limit_of(self.most))
+        .fetch_one(&mut *reading)
+        .await?;
+        reading.rollback().await?;
+        Ok(counted.unsigned_abs())
+    }
+}
+
 /// See [`crate::journal::JournalMaintenance::oldest_due`].
 pub(super) struct OldestDue;
 

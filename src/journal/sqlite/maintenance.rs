@@ -122,6 +122,11 @@ impl JournalMaintenance for SqliteJournal {
         Ok(pending::oldest_due(&mut reading).await?)
     }
 
+    async fn count_due_by(&self, due_ms: i64, most: usize) -> Result<u64, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(pending::count_due_by(&mut reading, due_ms, most).await?)
+    }
+
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         Ok(examination::examine(&self.readers, limit).await?)
     }

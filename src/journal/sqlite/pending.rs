@@ -31,6 +31,24 @@ pub(super) async fn oldest_due(
     Ok(found.fetch_optional(connection).await?)
 }
 
+/// See [`crate::journal::JournalMaintenance::count_due_by`].
+pub(super) async fn count_due_by(
+    connection: &mut SqliteConnection,
+    due_ms: i64,
+    most: usize,
+) -> Result<u64, SqliteFailure> {
+    let counted: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM (
+            SELECT 1 FROM notifications INDEXED BY pending WHERE state = 'scheduled' AND next_due_ms <= ? LIMIT ?
+         )",
+    )
+    .bind(due_ms)
+    .bind(limit_of(most))
+    .fetch_one(connection)
+    .await?;
+    Ok(counted.unsigned_abs())
+}
+
 /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
 pub(super) async fn pending(
     readers: &SqlitePool,

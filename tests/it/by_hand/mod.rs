@@ -12,6 +12,8 @@ use crate::support::within;
 use ringback::clock::ManualClock;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
+use ringback::domain::later::FAR_MS;
+use ringback::domain::notification::{Registration, Start};
 use ringback::domain::state::{Cause, State};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
@@ -29,6 +31,7 @@ use sqlx::{ConnectOptions as _, Executor as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 const LIMITS: Limits = Limits {
     lane_start: 16,
@@ -298,4 +301,54 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     // Meanwhile another server may have put it in, sent it and forgotten it.
     let found = schedule.find(&key("1")).await.expect("answered");
     assert!(found.expect("it is there").entry.verify);
+}
+
+/// One that is due so many milliseconds after it is registered.
+fn delayed(id: &str, delay_ms: i64) -> Registration {
+    Registration {
+        start: Start::After(delay_ms),
+        ..registration(key(id))
+    }
+}
+
+#[tokio::test]
+async fn what_is_far_ahead_is_cancelled_at_once_and_verified_when_its_registration_arrives_after_that()
+ {
+    let scene = Scene::new().await;
+    let (arrives, late) = oneshot::channel();
+    *scene.schedule.late.lock().expect("no panic") = Some(late);
+    let service = scene.service.clone();
+    let far = delayed("far", FAR_MS + 1);
+    let registering = tokio::spawn(async move { service.register(far, actor()).await });
+    within("the journal to have it", async {
+        let journal = &scene.journal;
+        while journal.find(&key("far")).await.expect("read").is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Another server cancels it. The clock stands still, so it waits for nothing.
+    let recorder = Arc::new(Recorder::start(scene.journal.clone()));
+    let other = Arc::new(Service::new(Some(recorder), scene.schedule.clone()));
+    let cancelled = other.cancel(&key("far"), actor()).await;
+    assert_eq!(cancelled.expect("cancelled").state, State::Cancelled);
+    assert!(!registering.is_finished());
+    arrives.send(()).expect("it waits");
+    let registered = registering.await.expect("no panic");
+    registered.expect("registered");
+    let found = scene.schedule.find(&key("far")).await.expect("answered");
+    assert!(found.expect("it has arrived").entry.verify);
+}
+
+#[tokio::test]
+async fn what_is_due_within_an_hour_is_not_verified() {
+    let scene = Scene::new().await;
+    let near = delayed("near", FAR_MS);
+    scene
+        .service
+        .register(near, actor())
+        .await
+        .expect("registered");
+    let found = scene.schedule.find(&key("near")).await.expect("answered");
+    assert!(!found.expect("it is there").entry.verify);
 }

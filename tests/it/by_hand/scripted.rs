@@ -8,6 +8,7 @@ use ringback::schedule::{Limits, Schedule, ScheduleError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
 
 /// What becomes of a request that was executed.
 pub enum Then {
@@ -26,6 +27,8 @@ pub struct Scripted {
     pub requests: AtomicUsize,
     /// Whether the replies to all further requests are lost.
     pub deaf: AtomicBool,
+    /// What the next registration waits for before it is executed.
+    pub late: Mutex<Option<oneshot::Receiver<()>>>,
     then: Mutex<VecDeque<Then>>,
 }
 
@@ -42,6 +45,7 @@ impl Scripted {
             shown: shown.clone(),
             requests: AtomicUsize::new(0),
             deaf: AtomicBool::new(false),
+            late: Mutex::default(),
             then: Mutex::default(),
         })
     }
@@ -62,6 +66,12 @@ impl ScheduleDecorator for Scripted {
         call: ScheduleCall,
         calling: impl Future<Output = Result<T, ScheduleError>> + Send,
     ) -> Result<T, ScheduleError> {
+        if call == ScheduleCall::Register {
+            let late = self.late.lock().expect("no panic").take();
+            if let Some(late) = late {
+                late.await.expect("somebody lets it go on");
+            }
+        }
         if call != ScheduleCall::LeaseOne {
             return calling.await;
         }

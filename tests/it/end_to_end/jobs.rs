@@ -29,11 +29,11 @@ fn path(merchant: &Merchant, verb: &str) -> String {
     format!("/v1/lanes/{encoded}/{verb}")
 }
 
-/// Registers so many that are due in an hour.
+/// Registers so many that are due in two hours. With a journal they wait there alone.
 async fn register_later(api: &Api, merchant: &Merchant, many: usize) {
     for number in 0..many {
         let mut later = registration(&format!("n{number:03}"), merchant);
-        later["delay"] = "1h".into();
+        later["delay"] = "2h".into();
         api.register(later).await;
     }
 }
@@ -116,7 +116,7 @@ async fn what_is_pending_is_sent_now_and_its_ladder_goes_on(stores: Stores) {
     assert_eq!(done["ended_at"], "2026-11-20T08:30:00.000Z");
     let failed = server.until_attempts("n000", 1).await;
     assert_eq!(failed["state"], "scheduled");
-    assert_eq!(failed["next_attempt_at"], "2026-11-20T09:30:00.000Z");
+    assert_eq!(failed["next_attempt_at"], "2026-11-20T10:30:00.000Z");
     for number in 1..4 {
         let view = server
             .until_state(&format!("n{number:03}"), "delivered")

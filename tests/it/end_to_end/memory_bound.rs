@@ -51,7 +51,7 @@ async fn post(server: &Server, registration: &Value) -> (u16, Value) {
 /// One that is due in an hour: it does not end, and its body is not held.
 fn later(id: &str, merchant: &Merchant) -> Value {
     let mut registration = registration(id, merchant);
-    registration["delay"] = json!("1h");
+    registration["delay"] = json!("20m");
     registration
 }
 

@@ -142,6 +142,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Activity
         | JournalCall::Counts
         | JournalCall::OldestDue
+        | JournalCall::CountDueBy
         | JournalCall::Examine
         | JournalCall::ReadDay
         | JournalCall::Check => None,

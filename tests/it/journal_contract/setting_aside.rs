@@ -70,6 +70,32 @@ pub async fn the_oldest_due_is_pending_and_not_set_aside(store: &dyn Store) {
     assert_eq!(oldest().await, Some(START_MS + 30));
 }
 
+pub async fn what_is_due_by_an_instant_is_counted_up_to_a_limit(store: &dyn Store) {
+    let journal = store.open().await;
+    for (id, later_ms) in [("b", 20), ("a", 10), ("c", 30), ("d", 30)] {
+        let registering = registering_at(registration(key(id)), START_MS + later_ms);
+        keep(&*journal, registering).await;
+    }
+    // It stays pending.
+    set_aside(&*journal, "a", "unreadable").await;
+    let found = find(&*journal, &key("b")).await;
+    let pending = journal.pending(&key("b")).await.expect("read");
+    let pending = pending.expect("it is pending");
+    let ended = delivery(&pending.notification, found.progress);
+    apply(&*journal, ended).await;
+    for (later_ms, most, expected) in [
+        (9, 10, 0),
+        (10, 10, 1),
+        (29, 10, 1),
+        (30, 10, 3),
+        (30, 3, 3),
+        (30, 2, 2),
+    ] {
+        let counted = journal.count_due_by(START_MS + later_ms, most).await;
+        assert_eq!(counted.expect("read"), expected, "{later_ms} {most}");
+    }
+}
+
 pub async fn what_is_set_aside_is_pending_and_put_into_no_schedule(store: &dyn Store) {
     let journal = store.open().await;
     for id in ["a", "b", "c"] {

@@ -62,7 +62,7 @@ async fn what_was_done_is_said_in_json_too() {
     };
     assert_eq!(said(&["payment.succeeded", "1"]), one("restored"));
     assert_eq!(said(&["payment.succeeded", "1"]), one("unchanged"));
-    let compared = json!({ "pending": 2, "restored": 1, "moved": 0 });
+    let compared = json!({ "pending": 2, "later": 0, "restored": 1, "moved": 0 });
     let all = json!({ "loaded": null, "compared": compared, "notification": null, "noted": false });
     assert_eq!(said(&[]), all);
     let cleared = said(&["--clear"]);
@@ -156,8 +156,21 @@ async fn a_part_is_picked_by_topic_and_by_what_is_not_due_yet() {
     batch[2].progress.due_ms = 9_000_000_000_000;
     stage.journal.register(&batch).await.expect("kept");
     assert!(
+        stage.rebuilt(&["--not-due"]).starts_with(
+            "1 pending in the journal: 0 were missing in Redis and were put back, 0 were at another step and were \
+             corrected, 1 are due later and need not be in Redis yet"
+        )
+    );
+    let said = stage.rebuilt(&["b", "3"]);
+    assert!(
+        said.contains("is due later and need not be in Redis yet"),
+        "{said}"
+    );
+    assert_eq!(stage.pending().await, 0);
+    let whole = ["--not-due", "--horizon", "forever"];
+    assert!(
         stage
-            .rebuilt(&["--not-due"])
+            .rebuilt(&whole)
             .starts_with("1 pending in the journal: 1 were")
     );
     assert!(

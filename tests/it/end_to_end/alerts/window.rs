@@ -4,7 +4,6 @@ use super::{HOUR_MS, MINUTE_MS, Pager, at, lane_of, refusing, start_by_hand};
 use crate::end_to_end::on_journaled_stores;
 use crate::support::merchant::Reaction;
 use crate::support::ringback::{Stores, with_ladder};
-use std::time::Duration;
 
 on_journaled_stores!(
     a_destination_whose_next_attempts_are_hours_away_is_told_and_not_forgotten,
@@ -14,10 +13,7 @@ on_journaled_stores!(
 async fn a_destination_whose_next_attempts_are_hours_away_is_told_and_not_forgotten(
     stores: Stores,
 ) {
-    let server = start_by_hand(stores, |config| {
-        config.schedule.horizon = Some(Duration::from_secs(3_600));
-    })
-    .await;
+    let server = start_by_hand(stores, |_| {}).await;
     let mut pager = Pager::start(&server).await;
     let mut shop = refusing().await;
     for id in ["a", "b", "c"] {
@@ -58,10 +54,7 @@ async fn a_destination_whose_next_attempts_are_hours_away_is_told_and_not_forgot
 }
 
 async fn a_destination_with_nothing_pending_is_not_told(stores: Stores) {
-    let server = start_by_hand(stores, |config| {
-        config.schedule.horizon = Some(Duration::from_secs(3_600));
-    })
-    .await;
+    let server = start_by_hand(stores, |_| {}).await;
     let mut pager = Pager::start(&server).await;
     // Its only notification is a dead letter by now.
     let mut gone = refusing().await;
