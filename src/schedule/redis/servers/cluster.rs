@@ -75,19 +75,31 @@ impl Cluster {
     /// See [`super::Servers::locate`].
     pub async fn locate(&self, slot: u16) -> Result<LocatedServer, RedisError> {
         let refreshed = self.refresh().await;
-        let version = self.version();
-        let host = {
-            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-            map.primary(slot).cloned()
-        };
-        let Some(host) = host else {
-            refreshed?;
-            return Err(RedisError::from((
+        if let Some((host, version)) = self.primary_of(slot) {
+            return self.located(host, version);
+        }
+        refreshed?;
+        // Another connection may be reading the first map at this moment.
+        let read = self.read.lock().await;
+        let failure = read.as_ref().and_then(|(_, failure)| failure.clone());
+        drop(read);
+        let none_has_it = || {
+            RedisError::from((
                 ErrorKind::Server(ServerErrorKind::ClusterDown),
                 "no node of the cluster has the slot of this partition",
-            )));
+            ))
         };
-        self.located(host, version)
+        match self.primary_of(slot) {
+            Some((host, version)) => self.located(host, version),
+            None => Err(failure.unwrap_or_else(none_has_it)),
+        }
+    }
+
+    /// The node that has this slot, and the version of the map that says so or of an earlier one.
+    fn primary_of(&self, slot: u16) -> Option<(RedisHost, usize)> {
+        let version = self.version();
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        Some((map.primary(slot)?.clone(), version))
     }
 
     /// See [`super::Servers::locate_any`].
