@@ -129,7 +129,7 @@ async fn register_items(
     drop(text);
     let many = i64::try_from(registrations.len()).unwrap_or(i64::MAX);
     span.note("ringback.batch_size", many);
-    let outcomes = register_all(api, registrations, actor).await;
+    let outcomes = register_all(api, registrations, caller, actor).await;
     let results = outcomes.iter().map(ItemView::of).collect();
     Ok(json(StatusCode::OK, &BatchView { results }))
 }
@@ -171,9 +171,11 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
 async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,
+    caller: &Caller,
     actor: &Actor,
 ) -> Vec<ItemResult> {
     let many = registrations.len();
+    let caller = Arc::new(caller.clone());
     let mut outcomes: Vec<Option<ItemResult>> = vec![None; many];
     let mut keys: HashSet<Key> = HashSet::with_capacity(many);
     let mut repeated = Vec::new();
@@ -194,10 +196,12 @@ async fn register_all(
                     outcomes[position] = Some(Err(Problem::clone(problem)));
                     continue;
                 }
-                let (api, actor) = (api.clone(), actor.clone());
+                let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
                 in_flight.spawn(async move {
                     let registered = api.service.register(registration, actor).await;
-                    (position, registered.map_err(registration_problem))
+                    let registered =
+                        registered.map_err(|error| registration_problem(error, &caller));
+                    (position, registered)
                 });
             }
         }
@@ -211,7 +215,7 @@ async fn register_all(
             Some(problem) => Err(problem.clone()),
             None => {
                 let registered = api.service.register(registration, actor.clone()).await;
-                registered.map_err(registration_problem)
+                registered.map_err(|error| registration_problem(error, &caller))
             }
         };
         out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));

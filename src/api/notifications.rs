@@ -65,7 +65,7 @@ async fn register_one(
             span.note_notification(&snapshot, false);
             Ok(notification(StatusCode::OK, &snapshot))
         }
-        Err(error) => Err(registration_problem(error)),
+        Err(error) => Err(registration_problem(error, caller)),
     }
 }
 

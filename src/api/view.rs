@@ -8,6 +8,7 @@ use crate::api::schema::{
 };
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::Attempt;
+use crate::domain::caller::Caller;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::order::OrderPlace;
@@ -381,9 +382,17 @@ pub fn requested(snapshot: &Snapshot, waiting: Option<&WaitingFor>) -> Response 
 }
 
 /// The problem for a registration that failed. If the notification was cancelled, the document contains all of
-/// it, as the answer of a registration that succeeds does.
+/// it, as the answer of a registration that succeeds does. If another notification is in the way, it is named to a caller
+/// that may read it.
 #[must_use]
-pub fn registration_problem(error: ServiceError) -> Problem {
+pub fn registration_problem(error: ServiceError, caller: &Caller) -> Problem {
+    let error = match error {
+        ServiceError::OutOfOrder { conflict, other } => ServiceError::OutOfOrder {
+            conflict,
+            other: other.filter(|other| caller.may_use(other.topic())),
+        },
+        error => error,
+    };
     let cancelled = match &error {
         ServiceError::Cancelled(snapshot) => to_raw_value(&NotificationView::of(snapshot)).ok(),
         _ => None,

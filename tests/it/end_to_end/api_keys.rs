@@ -205,6 +205,32 @@ async fn a_key_that_is_bound_to_topics_knows_no_others(stores: Stores) {
         Some(json!({ "delay": "2h" })),
     )
     .await;
+    let ordered = |topic: &str, id: &str, number: i64| {
+        let mut asked = of_topic(topic, id);
+        asked["order"] = json!({ "key": "order-1", "number": number, "mode": "latest" });
+        asked
+    };
+    // Its number is taken by one that it may not read, so that one is not named.
+    two.register(ordered("u", "6", 2)).await;
+    let batch = json!({ "notifications": [ordered("t", "5", 2)] });
+    let (_, answer) = one
+        .call(Method::POST, "/v1/notifications/batch", Some(batch))
+        .await;
+    let in_batch = &answer["results"][0];
+    assert_eq!(in_batch["status"], 409, "{answer}");
+    let (status, problem) = one
+        .call(Method::POST, NOTIFICATIONS, Some(ordered("t", "5", 2)))
+        .await;
+    assert_eq!((status, kind(&problem)), (409, "out-of-order"), "{problem}");
+    for said in [&problem, in_batch] {
+        let text = said.to_string();
+        assert!(!text.contains("\"other\""), "{text}");
+        assert!(!text.contains("the other is"), "{text}");
+    }
+    let (_, problem) = two
+        .call(Method::POST, NOTIFICATIONS, Some(ordered("t", "5", 2)))
+        .await;
+    assert_eq!(problem["other"], json!({ "topic": "u", "id": "6" }));
     for list in [NOTIFICATIONS, "/v1/dead-letters"] {
         forbidden(&one, Method::GET, &format!("{list}?topic=u"), None).await;
         forbidden(&two, Method::GET, list, None).await;
