@@ -6,6 +6,7 @@ use crate::domain::deferral::{Deferral, LaneMoment};
 use crate::domain::lane::KeyInLane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::order::OrderPlace;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, End, State};
@@ -187,6 +188,8 @@ pub enum Reservation {
     Put(Box<Entry>),
     /// Nothing is put in; an entry that arrived meanwhile is removed.
     Forget,
+    /// Likewise, since the notification has ended. If it has a place in an order, the next of its order key becomes due.
+    End(Option<Box<OrderPlace>>),
     /// It is not known whether the change was written. An entry that arrived meanwhile goes to its lane. Before
     /// it is sent, the journal is asked and the fence is raised. If no entry arrived, this is done for the entry
     /// that is put in next.

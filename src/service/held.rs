@@ -251,7 +251,9 @@ impl Service {
                         ))),
                         None => Reservation::Recheck,
                     },
-                    State::Delivered | State::Dead | State::Cancelled => Reservation::Forget,
+                    State::Delivered | State::Dead | State::Cancelled => {
+                        Reservation::End(snapshot.order.clone())
+                    }
                 };
                 let is_put = matches!(reservation, Reservation::Put(_));
                 let settled =

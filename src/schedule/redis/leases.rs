@@ -192,9 +192,14 @@ impl ScheduleLeases for RedisSchedule {
         lease: LeaseToken,
         reservation: Reservation,
     ) -> Result<Settled, ScheduleError> {
+        let partition = self.partition(&lease.entry().lane);
+        let passing = PassedTurn::of_ended_key(&lease, &reservation);
         let reservation = reservation.within(self.limits.window, self.clock.now_ms());
-        self.partition(&lease.entry().lane)
-            .settle(Settling::Reservation(lease, reservation))
-            .await
+        let settling = Settling::Reservation(lease, reservation);
+        let settled = partition.settle(settling).await?;
+        if let (Settled::Done, Some(passing)) = (settled, passing) {
+            Box::pin(partition.pass_turn(&passing)).await;
+        }
+        Ok(settled)
     }
 }

@@ -54,7 +54,10 @@ impl Settling {
         match self {
             Self::Reservation(_, Reservation::Put(entry)) => envelope::estimated_bytes(entry) + 512,
             Self::Lease(..)
-            | Self::Reservation(_, Reservation::Forget | Reservation::Recheck)
+            | Self::Reservation(
+                _,
+                Reservation::Forget | Reservation::End(_) | Reservation::Recheck,
+            )
             | Self::Defer(..) => 512,
         }
     }
@@ -208,7 +211,9 @@ async fn settle_once(
                         command.arg("put").arg(entry.progress.next_due_ms());
                         command.arg(envelope::encode(entry, true))
                     }
-                    Reservation::Forget => command.arg("forget").arg(0).arg(""),
+                    Reservation::Forget | Reservation::End(_) => {
+                        command.arg("forget").arg(0).arg("")
+                    }
                     Reservation::Recheck => command.arg("recheck").arg(0).arg(""),
                 };
                 command.arg("");

@@ -21,6 +21,7 @@ on_journaled_stores!(
     an_attempt_by_hand_of_what_waits_does_not_wait_for_a_probe,
     an_endpoint_of_which_everything_waits_is_in_use,
     a_strict_number_waits_for_one_in_the_journal,
+    a_strict_number_goes_when_the_one_in_the_journal_is_cancelled,
     the_latest_number_ends_one_in_the_journal,
 );
 
@@ -316,6 +317,27 @@ async fn a_strict_number_waits_for_one_in_the_journal(stores: Stores) {
     assert_eq!(second.body, b"id=second");
     server.until_state("second", "delivered").await;
     server.stop().await;
+}
+
+async fn a_strict_number_goes_when_the_one_in_the_journal_is_cancelled(stores: Stores) {
+    let server = start(stores).await;
+    let mut merchant = Merchant::start().await;
+    let mut first = ordered("first", &merchant, 1, "strict");
+    first["delay"] = json!("2h");
+    server.register(first).await;
+    server
+        .register(ordered("second", &merchant, 2, "strict"))
+        .await;
+    // Another one of the same destination is sent, so what is due was looked at, and the second one waits.
+    server.register(registration("other", &merchant)).await;
+    assert_eq!(merchant.call().await.body, b"id=other");
+    let cancelled = server.call(Method::DELETE, "/v1/notifications/t/first", None);
+    assert_eq!(cancelled.await.0, 200);
+    // No time passes.
+    assert_eq!(merchant.call().await.body, b"id=second");
+    server.until_state("second", "delivered").await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
 }
 
 async fn the_latest_number_ends_one_in_the_journal(stores: Stores) {

@@ -1,8 +1,10 @@
 //! Leases for changes by hand and for repairs: on an entry, due or not, or on a key that has no entry.
 
 use super::{Holder, Job, LeaseInForce, MemoryState, waiting};
+use crate::domain::lane::KeyInLane;
 use crate::domain::lease::LeaseToken;
 use crate::domain::state::State;
+use crate::schedule::memory::order_turns::Placed;
 use crate::schedule::memory::timed::Timed;
 use crate::schedule::memory::waiting::Precedence;
 use crate::schedule::{
@@ -133,6 +135,13 @@ impl MemoryState {
         let entry = match reservation {
             Reservation::Put(entry) => Some(*entry),
             Reservation::Forget => None,
+            Reservation::End(order) => {
+                if let Some(order) = &order {
+                    let KeyInLane { key, lane } = lease.entry();
+                    self.end_turn(Placed { lane, key, order }, now_ms);
+                }
+                None
+            }
             Reservation::Recheck => {
                 if arrived.is_none() {
                     self.unknown_changes.add(key.clone(), now_ms);

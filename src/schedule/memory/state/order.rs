@@ -5,7 +5,7 @@ use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::order::OrderMode;
 use crate::domain::state::State;
-use crate::schedule::memory::order_turns::Wanted;
+use crate::schedule::memory::order_turns::{Placed, Wanted};
 use crate::schedule::memory::timed::Timed;
 use crate::schedule::{BEHIND_MS, Settlement};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ impl MemoryState {
             return true;
         };
         let notification = job.entry.notification.clone();
-        if notification.order.is_none() {
+        let Some(placed) = Placed::of(&notification) else {
             return true;
-        }
-        let until_ms = if self.is_behind(&notification, taken) {
+        };
+        let until_ms = if self.is_behind(placed, taken) {
             Some(now_ms + BEHIND_MS)
         } else {
-            let holder = self.turns.other_holder(&notification);
+            let holder = self.turns.other_holder(placed);
             let in_force = holder.and_then(|holder| self.jobs.get(holder)?.lease);
             in_force.map(|lease| lease.expiry.at_ms)
         };
         let Some(until_ms) = until_ms else {
-            self.turns.hold(&notification);
+            self.turns.hold(placed);
             return true;
         };
-        self.turns.wait(&notification);
+        self.turns.wait(placed);
         self.wait_until(key, until_ms, now_ms);
         self.lanes.end_lease(&notification.lane, now_ms);
         self.lanes.give_back_call(&notification.lane, now_ms);
@@ -41,11 +41,11 @@ impl MemoryState {
     }
 
     /// Whether a lower number of a strict order waits, or is one of `taken`.
-    fn is_behind(&mut self, notification: &Notification, taken: &[Timed]) -> bool {
-        let order = match &notification.order {
-            Some(order) if order.mode() == OrderMode::Strict => order,
-            Some(_) | None => return false,
-        };
+    fn is_behind(&mut self, placed: Placed<'_>, taken: &[Timed]) -> bool {
+        let order = placed.order;
+        if order.mode() != OrderMode::Strict {
+            return false;
+        }
         let is_lower = |key: &Key| {
             let other = self.jobs.get(key).map(|job| &job.entry.notification);
             other
@@ -55,11 +55,11 @@ impl MemoryState {
         if taken.iter().any(|other| is_lower(&other.key)) {
             return true;
         }
-        while let Some(lower) = self.turns.waiting(notification, Wanted::LowerThanOwn) {
+        while let Some(lower) = self.turns.waiting(placed, Wanted::LowerThanOwn) {
             if self.jobs.get(&lower.1).is_some_and(waits_in_lane) {
                 return true;
             }
-            self.turns.forget(notification, &lower);
+            self.turns.forget(placed, &lower);
         }
         false
     }
@@ -82,36 +82,29 @@ impl MemoryState {
         settlement: &Settlement,
         now_ms: i64,
     ) {
-        let Some(order) = &notification.order else {
+        let Some(placed) = Placed::of(notification) else {
             return;
         };
-        let key = &notification.key;
-        let own = (order.number(), key.clone());
-        let wanted = match (settlement, order.mode()) {
-            (Settlement::Defer(_) | Settlement::DeferForProxy(_), _)
-                if self.turns.has_missed_an_end(notification) =>
+        let mode = placed.order.mode();
+        let wanted = match settlement {
+            Settlement::Defer(_) | Settlement::DeferForProxy(_)
+                if self.turns.has_missed_an_end(placed) =>
             {
-                self.turns.wait(notification);
-                self.make_due(key, now_ms);
+                self.turns.wait(placed);
+                self.make_due(placed.key, now_ms);
                 None
             }
-            (Settlement::Defer(_) | Settlement::DeferForProxy(_), mode) => {
-                self.turns.wait(notification);
+            Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
+                self.turns.wait(placed);
                 Some(match mode {
                     OrderMode::Strict => Wanted::LowerThanOwn,
                     OrderMode::Latest => Wanted::HigherThanOwn,
                 })
             }
-            (Settlement::End { .. }, mode) => {
-                self.turns.forget(notification, &own);
-                self.turns.end(notification);
-                Some(match mode {
-                    OrderMode::Strict => Wanted::Lowest,
-                    OrderMode::Latest => Wanted::Highest,
-                })
-            }
-            (Settlement::Again(_) | Settlement::Release | Settlement::Recheck, mode) => {
-                self.turns.forget(notification, &own);
+            Settlement::End { .. } => return self.end_turn(placed, now_ms),
+            Settlement::Again(_) | Settlement::Release | Settlement::Recheck => {
+                let own = (placed.order.number(), placed.key.clone());
+                self.turns.forget(placed, &own);
                 match mode {
                     OrderMode::Strict => None,
                     OrderMode::Latest => Some(Wanted::Highest),
@@ -119,14 +112,29 @@ impl MemoryState {
             }
         };
         if let Some(wanted) = wanted {
-            while let Some(next) = self.turns.waiting(notification, wanted) {
-                if self.make_due(&next.1, now_ms) {
-                    break;
-                }
-                self.turns.forget(notification, &next);
-            }
+            self.make_next_due(placed, wanted, now_ms);
         }
-        self.turns.release(notification);
+        self.turns.release(placed);
+    }
+
+    /// Makes the next entry of an order key due, after one has ended.
+    pub(super) fn end_turn(&mut self, placed: Placed<'_>, now_ms: i64) {
+        self.turns.end(placed);
+        let wanted = match placed.order.mode() {
+            OrderMode::Strict => Wanted::Lowest,
+            OrderMode::Latest => Wanted::Highest,
+        };
+        self.make_next_due(placed, wanted, now_ms);
+        self.turns.release(placed);
+    }
+
+    fn make_next_due(&mut self, placed: Placed<'_>, wanted: Wanted, now_ms: i64) {
+        while let Some(next) = self.turns.waiting(placed, wanted) {
+            if self.make_due(&next.1, now_ms) {
+                break;
+            }
+            self.turns.forget(placed, &next);
+        }
     }
 
     /// Makes an entry due when its progress says, if it waits in its lane.
