@@ -2,6 +2,7 @@
 //! call goes to the partition of its lane.
 
 use super::RedisSchedule;
+use super::partition::Partition;
 use super::passed_turn::PassedTurn;
 use super::writes::Settling;
 use crate::clock::Clock;
@@ -26,6 +27,21 @@ const INSPECTED_MS: i64 = 50;
 
 fn none_answers() -> ScheduleError {
     ScheduleError::Unavailable("no server of the Redis cluster answers".to_string())
+}
+
+/// Ends a lease, then passes the turn of its order key. If this instance dies between the two, or the reply to the first is
+/// lost, the next entry of the order key asks the journal again within [`crate::schedule::BEHIND_MS`].
+async fn settle_and_pass(
+    partition: &Partition,
+    settling: Settling,
+    passing: Option<PassedTurn>,
+) -> Result<Settled, ScheduleError> {
+    let settled = partition.settle(settling).await?;
+    if let (Settled::Done, Some(passing)) = (settled, passing) {
+        // Few settlements do this, and its future is 6 KB.
+        Box::pin(partition.pass_turn(&passing)).await;
+    }
+    Ok(settled)
 }
 
 impl RedisSchedule {
@@ -169,12 +185,8 @@ impl ScheduleLeases for RedisSchedule {
         let partition = self.partition(&lease.entry.notification.lane);
         let passing = PassedTurn::of(&lease, &settlement);
         let settlement = settlement.within(self.limits.window, self.clock.now_ms());
-        let settled = partition.settle(Settling::Lease(lease, settlement)).await?;
-        if let (Settled::Done, Some(passing)) = (settled, passing) {
-            // Few settlements do this, and its future is 6 KB.
-            Box::pin(partition.pass_turn(&passing)).await;
-        }
-        Ok(settled)
+        let settling = Settling::Lease(lease, settlement);
+        settle_and_pass(partition, settling, passing).await
     }
 
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
@@ -196,10 +208,6 @@ impl ScheduleLeases for RedisSchedule {
         let passing = PassedTurn::of_ended_key(&lease, &reservation);
         let reservation = reservation.within(self.limits.window, self.clock.now_ms());
         let settling = Settling::Reservation(lease, reservation);
-        let settled = partition.settle(settling).await?;
-        if let (Settled::Done, Some(passing)) = (settled, passing) {
-            Box::pin(partition.pass_turn(&passing)).await;
-        }
-        Ok(settled)
+        settle_and_pass(partition, settling, passing).await
     }
 }
