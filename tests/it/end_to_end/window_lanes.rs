@@ -284,18 +284,23 @@ fn ordered(id: &str, merchant: &Merchant, number: i64, mode: &str) -> Value {
     asked
 }
 
-async fn a_strict_number_waits_for_one_in_the_journal(stores: Stores) {
-    let server = start(stores).await;
-    let mut merchant = Merchant::start().await;
-    let mut first = ordered("first", &merchant, 1, "strict");
+/// Registers "first", which waits in the journal alone, and "second", which waits for it.
+async fn register_behind_one_in_the_journal(server: &Server, merchant: &mut Merchant) {
+    let mut first = ordered("first", merchant, 1, "strict");
     first["delay"] = json!("2h");
     server.register(first).await;
     server
-        .register(ordered("second", &merchant, 2, "strict"))
+        .register(ordered("second", merchant, 2, "strict"))
         .await;
-    // Another one of the same destination is sent, so what is due was looked at.
-    server.register(registration("other", &merchant)).await;
+    // Another one of the same destination is sent, so what is due was looked at, and the second one waits.
+    server.register(registration("other", merchant)).await;
     assert_eq!(merchant.call().await.body, b"id=other");
+}
+
+async fn a_strict_number_waits_for_one_in_the_journal(stores: Stores) {
+    let server = start(stores).await;
+    let mut merchant = Merchant::start().await;
+    register_behind_one_in_the_journal(&server, &mut merchant).await;
     server.clock().advance(119 * MINUTE_MS);
     server.register(registration("another", &merchant)).await;
     assert_eq!(merchant.call().await.body, b"id=another");
@@ -322,15 +327,7 @@ async fn a_strict_number_waits_for_one_in_the_journal(stores: Stores) {
 async fn a_strict_number_goes_when_the_one_in_the_journal_is_cancelled(stores: Stores) {
     let server = start(stores).await;
     let mut merchant = Merchant::start().await;
-    let mut first = ordered("first", &merchant, 1, "strict");
-    first["delay"] = json!("2h");
-    server.register(first).await;
-    server
-        .register(ordered("second", &merchant, 2, "strict"))
-        .await;
-    // Another one of the same destination is sent, so what is due was looked at, and the second one waits.
-    server.register(registration("other", &merchant)).await;
-    assert_eq!(merchant.call().await.body, b"id=other");
+    register_behind_one_in_the_journal(&server, &mut merchant).await;
     let cancelled = server.call(Method::DELETE, "/v1/notifications/t/first", None);
     assert_eq!(cancelled.await.0, 200);
     // No time passes.
