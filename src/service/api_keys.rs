@@ -3,48 +3,16 @@
 //! A key is in the clear only while the request that makes it is handled, and its answer is the only one that shows it.
 
 use super::timeouts::with_timeout;
-use super::{Service, ServiceError};
+use super::{BadApiKeyChange, Service, ServiceError};
 use crate::access::random_key;
-use crate::domain::api_key::{ApiKeyDigest, ApiKeyName, ApiKeyRecord, KeyTopics, MOST_API_KEYS};
+use crate::domain::api_key::{ApiKeyDigest, ApiKeyName, ApiKeyRecord, KeyTopics};
 use crate::domain::role::Role;
 use crate::journal::{Actor, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow};
-use thiserror::Error;
 use zeroize::Zeroizing;
 
 /// The error of a server without a journal.
 const NO_API_KEYS: ServiceError =
     ServiceError::NoJournal("keep API keys; it has the key of --api-key alone");
-
-/// Why the API keys cannot be changed in this way. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BadApiKeyChange {
-    /// Another key has the name.
-    #[error("there is an API key of this name; revoke it first, or choose another name")]
-    NameTaken,
-    /// There are as many as there may be.
-    #[error(
-        "there are {MOST_API_KEYS} API keys, and there may be no more; revoke those that are not used"
-    )]
-    Full,
-    /// Nobody could make or revoke keys.
-    #[error(
-        "as soon as there is any API key, every request needs one; so the first one must have the role operator and no \
-         end, unless the server has --api-key"
-    )]
-    NoOperator,
-    /// Nobody could make or revoke keys any more.
-    #[error(
-        "this is the last API key with the role operator that does not expire, and there are others; make another one \
-         first, or start the server with --api-key"
-    )]
-    LastOperator,
-    /// There is none of this name.
-    #[error("there is no API key of this name")]
-    Missing,
-    /// The operating system gives no random bytes.
-    #[error("no key could be made, because the operating system gives no random bytes: {0}")]
-    NoRandomness(String),
-}
 
 /// A key that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,7 @@
 use super::*;
+use crate::journal::JournalError;
+use crate::schedule::ScheduleError;
+use crate::service::ServiceError;
 
 #[test]
 fn errors_of_the_stores_become_a_status_and_keep_their_secrets() {

@@ -4,7 +4,7 @@ use super::{product_code, root, rust_files};
 use std::fs;
 
 /// What reads recorded answers, and not answers of receivers; and an answer for the check of a database.
-const OTHERS: [&str; 2] = ["journal/rows.rs", "journal/check_sample.rs"];
+const OTHERS: [&str; 2] = ["journal/rows/history.rs", "journal/check_sample.rs"];
 /// Where a recorded reason is continued: with what the receiver asked for, and with the mark of a recovery attempt.
 const CONTINUED: [&str; 2] = [
     "answer.reason.push_str(&request.in_words())",
