@@ -247,7 +247,7 @@ impl RebuildStores {
         })
     }
 
-    /// Puts all missing notifications into Redis, soonest due first. Servers keep working meanwhile.
+    /// Puts all missing notifications that are due soon into Redis, soonest due first. Servers keep working meanwhile.
     async fn load_missing(&self, reason: LoadReason) -> Result<LoadedAll, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
@@ -284,9 +284,14 @@ impl RebuildStores {
             return Err(taken_over().into());
         }
         drop(progress);
+        let seconds = started.elapsed().as_secs_f64();
+        let counts = self.journal.counts().await.map_err(anyhow::Error::from)?;
+        let held = resync.done().read;
         Ok(LoadedAll {
-            pending: resync.done().read,
-            seconds: started.elapsed().as_secs_f64(),
+            // Some may have ended since they were read.
+            pending: counts.scheduled.max(held),
+            held,
+            seconds,
         })
     }
 

@@ -17,11 +17,13 @@ pub struct RebuildReport {
     pub is_noted: bool,
 }
 
-/// All pending notifications were put into Redis.
+/// All pending notifications that are due soon were put into Redis.
 #[derive(Debug)]
 pub struct LoadedAll {
-    /// How many are pending.
+    /// How many are pending in the journal.
     pub pending: u64,
+    /// Of these, those that are in Redis now. The others are due later, or set aside.
+    pub held: u64,
     /// How long it took.
     pub seconds: f64,
 }
@@ -95,10 +97,20 @@ impl RebuildReport {
     /// The report as text.
     pub fn as_text(&self) -> String {
         let mut text = String::new();
-        if let Some(LoadedAll { pending, seconds }) = &self.loaded {
-            text.push_str(&format!(
-                "{pending} pending in the journal, all of them in Redis again after {seconds:.1} s\n"
-            ));
+        match &self.loaded {
+            Some(loaded) if loaded.held >= loaded.pending => text.push_str(&format!(
+                "{} pending in the journal, all of them in Redis again after {:.1} s\n",
+                loaded.pending, loaded.seconds
+            )),
+            Some(loaded) => text.push_str(&format!(
+                "{} pending in the journal; the {} that are due soon are in Redis again after {:.1} s, and the other {} \
+                 need not be there: they are due later, or set aside\n",
+                loaded.pending,
+                loaded.held,
+                loaded.seconds,
+                loaded.pending - loaded.held
+            )),
+            None => {}
         }
         if let Some(ComparedPending {
             pending,
@@ -165,6 +177,7 @@ impl RebuildReport {
         let report = json!({
             "loaded": self.loaded.as_ref().map(|loaded| json!({
                 "pending": loaded.pending,
+                "held": loaded.held,
                 "seconds": loaded.seconds,
             })),
             "compared": self.compared.as_ref().map(|compared| json!({

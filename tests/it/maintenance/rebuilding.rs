@@ -67,6 +67,7 @@ async fn what_was_done_is_said_in_json_too() {
     assert_eq!(said(&[]), all);
     let cleared = said(&["--clear"]);
     assert_eq!(cleared["loaded"]["pending"], 2, "{cleared}");
+    assert_eq!(cleared["loaded"]["held"], 2, "{cleared}");
     assert!(cleared["loaded"]["seconds"].is_f64(), "{cleared}");
 }
 
@@ -225,6 +226,20 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
         stage
             .rebuilt(&[])
             .starts_with("50 pending in the journal, all of them in Redis again")
+    );
+    assert_eq!(stage.pending().await, 50);
+
+    // What is due in a day is in the journal alone.
+    stage.redis_command(&["FLUSHDB"]).await;
+    // Far from now, whenever that is.
+    stage.journal_one("later", 7_000_000_000_000).await;
+    let said = stage.rebuilt(&[]);
+    assert!(
+        said.starts_with(
+            "51 pending in the journal; the 50 that are due soon are in Redis again after "
+        ) && said
+            .contains(", and the other 1 need not be there: they are due later, or set aside\n"),
+        "{said}"
     );
     assert_eq!(stage.pending().await, 50);
 
