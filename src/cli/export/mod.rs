@@ -19,7 +19,7 @@ use crate::config::{JournalConfig, load_journal};
 use crate::domain::endpoint::EndpointName;
 use crate::domain::key::check_topic;
 use crate::domain::lane::Lane;
-use crate::journal::{DayPage, DayReading, DaySelection, Journal, JournalError};
+use crate::journal::{DayPage, DayReading, DaySelection, Filter, Journal, JournalError, Order};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use line::{COLUMNS, ExportLine};
@@ -184,6 +184,7 @@ impl<'a> DayExport<'a> {
 
     async fn write_from(&self, journal: &dyn Journal) -> Result<WrittenDay, CommandFailure> {
         self.check_endpoint(journal).await?;
+        self.check_topic(journal).await?;
         // What was kept by now is read.
         let as_of_ms = now_ms();
         let reading = journal.read_day(&self.selection()).await;
@@ -218,6 +219,24 @@ impl<'a> DayExport<'a> {
             Some(_) => Ok(()),
             None => Err(CommandFailure::Usage(format!(
                 "--endpoint: the journal has no endpoint {name}"
+            ))),
+        }
+    }
+
+    /// Likewise a topic of which nothing was ever registered.
+    async fn check_topic(&self, journal: &dyn Journal) -> Result<(), CommandFailure> {
+        let Some(topic) = &self.arguments.topic else {
+            return Ok(());
+        };
+        let filter = Filter {
+            topic: Some(topic.clone()),
+            ..Filter::default()
+        };
+        let newest = journal.list(&filter, Order::Registered, None, 1).await;
+        match newest.map_err(unread)?.items.is_empty() {
+            false => Ok(()),
+            true => Err(CommandFailure::Usage(format!(
+                "--topic: the journal has no notification of the topic {topic}"
             ))),
         }
     }

@@ -6,6 +6,7 @@ use crate::journal_contract::samples::{
     START_MS, apply, delivery, do_change, key, refusal, registering_at, registration,
 };
 use ringback::domain::change::Change;
+use ringback::domain::key::Key;
 use ringback::journal::Prune;
 use serde_json::{Value, json};
 use std::fs;
@@ -177,6 +178,12 @@ async fn a_day_is_written_with_totals_that_add_up() {
             shanghai.stdout
         );
 
+        // A topic with notifications of another day alone.
+        let mut refund = registration(key("refund-1"));
+        refund.key = Key::new("refund", "refund-1").expect("a key");
+        let refund = registering_at(refund, NOON_MS + 24 * HOUR_MS);
+        let registered = stage.journal.register(&[refund]).await;
+        registered.expect("registered");
         let other = stage.export(&["--topic", "refund"]);
         assert_eq!(other.status, 0, "{}", other.stderr);
         assert_eq!(other.stdout.lines().count(), 1, "{}", other.stdout);
@@ -320,6 +327,11 @@ async fn what_is_no_day_to_export_is_refused_before_anything_is_written() {
         &["--day", DAY, "--topic", "a b"],
         2,
         "--topic: a topic is 1 to 64 of the characters",
+    );
+    check(
+        &["--day", DAY, "--topic", "mistyped"],
+        2,
+        "--topic: the journal has no notification of the topic mistyped",
     );
     check(
         &["--day", DAY, "--endpoint", "a/b"],
