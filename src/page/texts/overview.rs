@@ -16,7 +16,7 @@ super::texts!(OverviewTexts {
     oldest: "Overdue for longest since", "最早的逾期通知应投递于";
 
     trouble: "Destinations in trouble", "异常目标";
-    no_trouble: "None of them is held, probed or failing.", "没有被暂停、探测中或故障的目标。";
+    no_trouble: "None of them is held, probing or failing.", "没有被暂停、探测中或故障的目标。";
     no_trouble_seen: "None was found among those that were looked at. There are too many to look at all.", "目标数量过多，仅检查了一部分，其中未发现异常。";
     only_some: "There are more than are shown here.", "此处仅显示一部分。";
     lane: "Destination", "目标";
@@ -27,7 +27,7 @@ super::texts!(OverviewTexts {
     last: "Last call", "最近一次调用";
     held_by: "held by", "暂停人";
     open: "failing", "故障";
-    probing: "probed", "探测中";
+    probing: "probing", "探测中";
     held: "held", "已暂停";
 
     stores: "Stores", "存储状态";
