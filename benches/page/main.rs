@@ -31,7 +31,7 @@ impl Options {
     fn parse() -> Option<Self> {
         let mut options = Self {
             notifications: 1_000_000,
-            requests: 50,
+            requests: 200,
             journals: JournalKind::ALL.to_vec(),
             only: String::new(),
         };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Number of notifications that become due at the time when Redis is emptied.
 const DUE: usize = 1_000;
+const MINUTE_MS: u64 = 60_000;
 /// Maximum time of a rebuild. After that, the run fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
@@ -29,9 +30,10 @@ pub async fn measure(options: &Options, pending: usize) {
 }
 
 async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, pending: usize) {
-    let hour_ms = 3_600_000;
-    let far = now_us() / 1_000 + 2 * hour_ms;
-    let later = (0..pending - DUE).map(|number| far + number as u64 * hour_ms / pending as u64);
+    // Later than the measurement lasts, and so early that all of them are in the window.
+    let from_ms = now_us() / 1_000 + 10 * MINUTE_MS;
+    let due_ms = |number: usize| from_ms + number as u64 * 10 * MINUTE_MS / pending as u64;
+    let later = (0..pending - DUE).map(due_ms);
     register(setup, receiver, later).await;
     receiver.stats("reset").await;
     let due_ms = now_us() / 1_000 + 3_000;
