@@ -55,6 +55,8 @@ pub(super) enum FoundBody {
     /// The body could not be read before the latest start of the attempt, because memory or the journal
     /// was not available, or because the process ends.
     NoMemory,
+    /// The journal has no body for it, or does not know it.
+    Missing,
     /// The body cannot be read, now or later, for this reason.
     Unreadable(String),
 }
@@ -124,11 +126,7 @@ impl BodyReader {
                         _permit: permit,
                     });
                 }
-                Ok(None) => {
-                    return FoundBody::Unreadable(
-                        "the journal has no body for this notification".to_string(),
-                    );
-                }
+                Ok(None) => return FoundBody::Missing,
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     return FoundBody::Unreadable(format!("its body cannot be read: {error}"));
                 }

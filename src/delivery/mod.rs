@@ -15,6 +15,7 @@ mod attempt_span;
 mod bodies;
 pub mod call_recorder;
 pub mod call_target;
+mod confirm;
 mod connector;
 pub mod dispatcher;
 mod exchange;

@@ -173,6 +173,10 @@ impl Worker {
                     self.count_dead_letter(&recording.decision);
                     return Some(applied);
                 }
+                // The journal was set back to an older copy, and the key was registered again since then.
+                Ok(Recorded::Stale(snapshot)) if snapshot.webhook_id != notification.webhook_id => {
+                    return Some(Settlement::forget(snapshot.progress, self.clock.now_ms()));
+                }
                 Ok(Recorded::Stale(snapshot)) => {
                     return Some(Settlement::to_journal(&snapshot, self.clock.now_ms()));
                 }

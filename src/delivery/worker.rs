@@ -26,28 +26,19 @@ use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt};
 use crate::domain::attempt_reason::marked_as_recovery;
 use crate::domain::call_trace::CallTrace;
-use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
+use crate::domain::decision::{EndedAttempt, decide, is_recovery};
 use crate::domain::ladder::Ladder;
 use crate::domain::lane_health::{CallOutcome, LaneReport};
-use crate::domain::progress::Progress;
 use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffect};
-use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
 use crate::endpoints::Endpoints;
-use crate::health::{Backoff, Health, Store};
-use crate::journal::JournalError;
+use crate::health::Health;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Lease, Schedule, Settlement};
+use crate::schedule::{Lease, Schedule};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-
-/// When it is asked again, at the soonest and at the latest, whether the lower number has ended that a notification of a
-/// strict order waits for, in milliseconds.
-const SOONEST_AGAIN_MS: i64 = 5_000;
-const LATEST_AGAIN_MS: i64 = 60_000;
 
 /// Works on leases. All worker tasks of a dispatcher share one `Worker`.
 pub struct Worker {
@@ -127,6 +118,10 @@ impl Worker {
             FoundBody::AtHand(body) => body,
             FoundBody::NoMemory => {
                 Box::pin(self.release(lease)).await;
+                return;
+            }
+            FoundBody::Missing => {
+                Box::pin(self.confirm_without_body(lease)).await;
                 return;
             }
             FoundBody::Unreadable(why) => {
@@ -306,151 +301,9 @@ impl Worker {
 
     /// The latest start of an attempt under this lease. An attempt that starts later might end after the
     /// lease has expired.
-    fn latest_start_ms(&self, lease: &Lease) -> i64 {
+    pub(super) fn latest_start_ms(&self, lease: &Lease) -> i64 {
         lease.expires_ms() - millis(self.client.timeout())
     }
-
-    /// Asks the journal whether the notification must still be sent, and is not to wait for another one. If an
-    /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
-    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
-    async fn confirm(&self, lease: Box<Lease>) -> Option<Box<Lease>> {
-        let Some(recorder) = &self.recorder else {
-            return Some(lease);
-        };
-        let (mut lease, found) = self.look_up(recorder, lease).await?;
-        let Some(snapshot) = found else {
-            // A journal that was restored from an older copy does not know the notification. It was accepted,
-            // so it is registered in the journal again. If that fails, it is tried again when the lease has
-            // expired.
-            if self.write_down_again(recorder, &mut lease).await? {
-                self.settle(lease, Settlement::Recheck).await;
-            }
-            return None;
-        };
-        if snapshot.lane != lease.entry.notification.lane {
-            tracing::error!(
-                notification = %snapshot.key,
-                "the schedule and the journal have different destinations for a notification; its entry in the \
-                 schedule is not sent but removed; if it is pending in the journal, maintenance puts it into the \
-                 schedule again"
-            );
-            let settlement = Settlement::forget(snapshot.progress, self.clock.now_ms());
-            self.settle(lease, settlement).await;
-            return None;
-        }
-        let known = &lease.entry.progress;
-        let recorded = &snapshot.progress;
-        let step =
-            |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
-        let same = step(known) == step(recorded) && known.next_due_ms() >= recorded.next_due_ms();
-        if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The journal has a newer state that did not reach the schedule, or the notification is set aside.
-            // So the lease is settled to the state in the journal. Of a notification that a higher number has ended, nobody
-            // else records the attempt whose lease has expired.
-            let is_unrecorded = snapshot.takes_late_delivery() && step(known) == step(recorded);
-            if let Some(started_ms) = lease.entry.interrupted_ms.filter(|_| is_unrecorded) {
-                lease = self.note_interruption(lease, started_ms).await?;
-            }
-            let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
-            self.settle(lease, settlement).await;
-            return None;
-        }
-        if let Some(started_ms) = lease.entry.interrupted_ms {
-            lease = self.note_interruption(lease, started_ms).await?;
-        }
-        if let Some(due_ms) = snapshot.waits_for_ms {
-            // Its end makes this one due. The time is for the case that nobody says so.
-            let again_ms = look_again_ms(due_ms, self.clock.now_ms());
-            self.settle(lease, Settlement::Defer(again_ms)).await;
-            return None;
-        }
-        lease.entry.verify = false;
-        lease.entry.raise_fence = false;
-        lease.entry.interrupted_ms = None;
-        Some(lease)
-    }
-
-    /// Waits before the journal is asked again. `false` if there is no time left to make the attempt.
-    pub(super) async fn wait_for_journal(&self, lease: &Lease, backoff: &mut Backoff) -> bool {
-        let waiting = self.abandon.run_until_cancelled(backoff.wait());
-        waiting.await.is_some() && self.clock.now_ms() <= self.latest_start_ms(lease)
-    }
-
-    /// Reads a leased notification from the journal. Raises its fence if an earlier lease has expired.
-    /// Returns `None` if the journal could not be read before the latest start: then nothing is sent, and
-    /// the lease is released or the notification set aside.
-    async fn look_up(
-        &self,
-        recorder: &Recorder,
-        lease: Box<Lease>,
-    ) -> Option<(Box<Lease>, Option<Snapshot>)> {
-        let key = lease.entry.notification.key.clone();
-        let expired_before = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
-        let mut backoff = Backoff::new(&self.health, Store::Journal);
-        loop {
-            let looked_up = if expired_before {
-                recorder.journal().fence(&key).await
-            } else {
-                recorder.snapshot(key.clone()).await
-            };
-            match looked_up {
-                Ok(found) => return Some((lease, found)),
-                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // If the journal cannot read or fence the notification, it probably cannot record an
-                    // outcome either.
-                    let why = format!("the journal cannot read or fence the notification: {error}");
-                    self.set_aside_unsent(lease, why).await;
-                    return None;
-                }
-                Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(
-                        notification = %key,
-                        %error,
-                        "the journal cannot be asked whether to send a notification now; trying again"
-                    );
-                }
-            }
-            if !self.wait_for_journal(&lease, &mut backoff).await {
-                // Nothing was sent. If the lease expired instead, an attempt would be recorded as interrupted.
-                self.release(lease).await;
-                return None;
-            }
-        }
-    }
-
-    /// Records an attempt as interrupted whose outcome was not recorded. Returns `None` if the journal has
-    /// another progress by now (then the lease is settled), or if the process ends.
-    async fn note_interruption(
-        &self,
-        mut lease: Box<Lease>,
-        started_ms: i64,
-    ) -> Option<Box<Lease>> {
-        let before = lease.entry.progress;
-        let attempt = Attempt::interrupted(&before, started_ms);
-        let decision = Decision {
-            state: State::Scheduled,
-            cause: None,
-            progress: before,
-            request: None,
-        };
-        match self.record(&mut lease, attempt, decision).await? {
-            Settlement::Release => Some(lease),
-            settlement => {
-                self.settle(lease, settlement).await;
-                None
-            }
-        }
-    }
-}
-
-/// When it is asked again whether the lower number has ended that a notification waits for: after that one is due, not
-/// together with it, and less often the longer that one is overdue.
-fn look_again_ms(due_ms: i64, now_ms: i64) -> i64 {
-    let apart_ms = due_ms.saturating_sub(now_ms).saturating_abs();
-    now_ms
-        + apart_ms
-            .saturating_add(SOONEST_AGAIN_MS)
-            .min(LATEST_AGAIN_MS)
 }
 
 /// A random number from 0 up to 1, if the ladder has jitter. Otherwise nothing depends on it, and a call of the operating

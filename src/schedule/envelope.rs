@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  offset  size
-//!       0     1  format version: 1, or 2 if it has another than the usual priority or an order. A server that knows only
-//!                version 1 leaves the entry alone
+//!       0     1  format version: 1, or 2 if it has another than the usual priority or an order, or 3 if its body is in
+//!                the journal alone. A server that does not know the version leaves the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded;
 //!                of a pending one, 64: it was put off because a proxy failed
@@ -21,27 +21,27 @@
 //!       ..     2  with the flag `order`: length of the order key, then the key
 //!       ..     8  likewise: the order number
 //!       ..     1  likewise: what the numbers mean: 0 latest, 1 strict
-//!       ..    ..  the fields that never change, as postcard, then the body to the end
+//!       ..    ..  the fields that never change, as postcard (`envelope::fixed`); in versions 1 and 2, the body follows
 //! ```
 //! Numbers are big-endian. The scripts in `redis/lua` know the offsets of state, flags, due_ms,
 //! retry_at_ms, ended_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
-//! alone, so that a retry moves 56 bytes and not the body.
+//! alone, so that it moves 56 bytes and not the body.
+//!
+//! With a journal, what waits for a later attempt of its series has version 3: it may wait for an hour, and the body is in
+//! the journal. The attempt reads it there (`delivery::bodies`).
+
+mod fixed;
 
 use super::{Entry, ScheduleError};
-use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
-use crate::domain::headers::Headers;
 use crate::domain::key::Key;
-use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
-use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::notification::Notification;
 use crate::domain::order::{OrderMode, OrderPlace};
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
-use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -56,6 +56,7 @@ const BY_HAND_MS: i64 = 1 << 48;
 pub const AWAITED_PROXY: u8 = 64;
 const VERSION: u8 = 1;
 const VERSION_WITH_PRECEDENCE: u8 = 2;
+const VERSION_WITHOUT_BODY: u8 = 3;
 const VERIFY: u8 = 1;
 const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
@@ -65,19 +66,15 @@ const ORDERED: u8 = 32;
 const HIGH: u8 = 64;
 const LOW: u8 = 128;
 
-/// The fields that never change. Fields may only be added at the end, with a new format version. The headers contain the
-/// trace context too (`domain::headers`), as a server of an earlier version can read and send it.
-#[derive(Serialize, Deserialize)]
-struct Fixed<'a> {
-    webhook_id: [u8; 16],
-    url: &'a str,
-    content_type: &'a str,
-    #[serde(borrow)]
-    headers: Vec<(&'a str, &'a str)>,
-    ladder: &'a str,
-    ack: &'a str,
-    registered_ms: i64,
-    fingerprint: Fingerprint,
+/// Which part of a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyWriting {
+    /// All of it; its length if it is in the journal alone.
+    Whole,
+    /// Its length: the journal has it.
+    LengthOnly,
+    /// Nothing: the entry is only remembered.
+    Nothing,
 }
 
 /// Why an envelope cannot be read.
@@ -94,39 +91,22 @@ impl From<BadEnvelope> for ScheduleError {
     }
 }
 
-/// Writes an entry. If `body` is false, the body is left out: the entry is only remembered.
-///
-/// # Panics
-/// If the body should be written and is not in memory.
+/// Writes an entry.
 #[must_use]
-pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
+pub fn encode(entry: &Entry, body: BodyWriting) -> Vec<u8> {
     let notification = &entry.notification;
-    let ladder = notification.ladder.to_text();
-    let ack = AckRule::to_stored(notification.ack.as_ref(), &notification.lane);
-    let trace = notification.headers.stored_trace();
-    let trace = trace.iter().map(|(name, value)| (*name, value.as_str()));
-    let headers = notification.headers.pairs().iter();
-    let headers = headers.map(|(name, value)| (name.as_str(), value.as_str()));
-    let fixed = Fixed {
-        webhook_id: notification.webhook_id.to_bytes(),
-        url: Destination::to_stored(notification.destination.as_ref()),
-        content_type: &notification.content_type,
-        headers: trace.chain(headers).collect(),
-        ladder: &ladder,
-        ack: &ack,
-        registered_ms: notification.registered_ms,
-        fingerprint: notification.fingerprint,
-    };
     let lane = notification.lane.as_str().as_bytes();
     let lane_len = u16::try_from(lane.len()).expect("invariant: a lane is shorter than its URL");
-    let body = if body {
-        let body = notification.body.here();
-        body.expect("invariant: an envelope is written with its body at hand")
-    } else {
-        &[][..]
+    let mut header = encode_header(entry);
+    let body_bytes = match fixed::written_body(notification, body) {
+        Some(bytes) => bytes.len(),
+        None => {
+            header[0] = VERSION_WITHOUT_BODY;
+            0
+        }
     };
-    let mut bytes = Vec::with_capacity(estimated_bytes_without_body(notification) + body.len());
-    bytes.extend_from_slice(&encode_header(entry));
+    let mut bytes = Vec::with_capacity(estimated_bytes_without_body(notification) + body_bytes);
+    bytes.extend_from_slice(&header);
     bytes.extend_from_slice(&lane_len.to_be_bytes());
     bytes.extend_from_slice(lane);
     if let Some(order) = &notification.order {
@@ -140,10 +120,7 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
             OrderMode::Strict => 1,
         });
     }
-    let mut bytes = postcard::to_extend(&fixed, bytes)
-        .expect("invariant: strings and numbers serialise into memory");
-    bytes.extend_from_slice(body);
-    bytes
+    fixed::write(notification, body, bytes)
 }
 
 /// About how many bytes an entry takes, its body included.
@@ -158,7 +135,7 @@ fn estimated_bytes_without_body(notification: &Notification) -> usize {
     HEADER_BYTES + lane + url + notification.headers.bytes() + 192
 }
 
-/// Writes the header alone.
+/// Writes the header alone, for an entry whose body is with it.
 #[must_use]
 pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     let progress = &entry.progress;
@@ -222,22 +199,17 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
     let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
     let lane = std::str::from_utf8(lane).map_err(|_| "its lane")?;
     let (order, rest) = decode_order(flags, rest)?;
-    let (fixed, body) =
-        postcard::take_from_bytes::<Fixed<'_>>(rest).map_err(|_| "its fixed part")?;
+    let fixed = fixed::read(header[0], lane, rest, bytes)?;
     let notification = Notification {
         key,
-        webhook_id: WebhookId::from_bytes(fixed.webhook_id),
-        destination: Destination::own_from_stored(fixed.url),
+        webhook_id: fixed.webhook_id,
+        destination: fixed.destination,
         lane: Lane::from_name(lane),
-        body: bytes.slice_ref(body).into(),
-        content_type: fixed.content_type.to_string(),
-        headers: Headers::from_stored(
-            (fixed.headers.into_iter())
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
-        ),
-        ladder: Ladder::from_text(fixed.ladder).map_err(|_| "its ladder")?,
-        ack: AckRule::own_from_stored(fixed.ack).map_err(|_| "its ack rule")?,
+        body: fixed.body,
+        content_type: fixed.content_type,
+        headers: fixed.headers,
+        ladder: fixed.ladder,
+        ack: fixed.ack,
         priority: match flags & (HIGH | LOW) {
             0 => Priority::Normal,
             HIGH => Priority::High,
@@ -277,7 +249,10 @@ pub fn decode_header(key: &str, bytes: &[u8]) -> Result<(State, Progress), BadEn
 }
 
 fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress), &'static str> {
-    if !matches!(header[0], VERSION | VERSION_WITH_PRECEDENCE) {
+    if !matches!(
+        header[0],
+        VERSION | VERSION_WITH_PRECEDENCE | VERSION_WITHOUT_BODY
+    ) {
         return Err("written in another format version");
     }
     let state = decode_state(header[1]).ok_or("its state")?;

@@ -93,11 +93,11 @@ impl Service {
                     RegisterResult::Created => {
                         // Dying here leaves it in the journal alone. The caller got no answer, and a repeated
                         // registration or the reconciler puts it into the schedule.
-                        self.schedule_new(entry).await?;
+                        self.schedule_recorded(entry).await?;
                         return Ok(RegisterReply::Created(fresh));
                     }
                     RegisterResult::CreatedOver(ended) => {
-                        self.schedule_new(entry).await?;
+                        self.schedule_recorded(entry).await?;
                         Box::pin(self.remove_ended(&ended)).await;
                         return Ok(RegisterReply::Created(fresh));
                     }
@@ -193,6 +193,27 @@ impl Service {
             }
             let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
             with_timeout(self.schedule.settle(*lease, settlement)).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the entry of a notification into the schedule that the journal has just registered as new. If the schedule has
+    /// an entry of an earlier registration, the journal was set back to an older copy and has lost that one: its entry is
+    /// replaced. While that is in flight it is left alone: its worker forgets it, because the journal has another one.
+    async fn schedule_recorded(&self, entry: Entry) -> Result<(), ServiceError> {
+        let Registered::Existing(found) = self.schedule_new(entry.clone()).await? else {
+            return Ok(());
+        };
+        if found.entry.notification.webhook_id == entry.notification.webhook_id {
+            // Another server found it in the journal and was faster.
+            return Ok(());
+        }
+        let request = LeaseRequest::for_repair(entry.notification.key_in_lane());
+        if let LeasedOne::Leased(lease) = with_timeout(self.schedule.lease_one(&request)).await? {
+            let forgotten = Settlement::forget(lease.entry.progress, self.clock.now_ms());
+            with_timeout(self.schedule.settle(*lease, forgotten)).await?;
+            // Dying here leaves it in the journal alone, as above.
+            self.schedule_new(entry).await?;
         }
         Ok(())
     }

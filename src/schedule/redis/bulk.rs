@@ -1,6 +1,5 @@
 //! Calls about many entries: scanning, restoring, reindexing.
 
-use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::ScriptReply;
 use super::{RedisSchedule, lane_settings, outages, slot, window};
@@ -252,7 +251,8 @@ async fn call(
     let context = &partition.context;
     let mut command = context.call(&partition.restore);
     command.arg(context.keys.channel());
-    let earliest_ms = add_entries(&mut command, places.iter().map(|place| &entries[*place]));
+    let earliest_ms =
+        context.add_entries(&mut command, places.iter().map(|place| &entries[*place]));
     let mut reply = context
         .run(&partition.bulk, &partition.restore, &command)
         .await?;

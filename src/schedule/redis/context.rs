@@ -8,7 +8,7 @@ use super::reply::ScriptReply;
 use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
-use crate::schedule::envelope;
+use crate::schedule::envelope::{self, BodyWriting};
 use crate::schedule::wake::Wake;
 use crate::schedule::{Entry, Limits, ScheduleError};
 use redis::Cmd;
@@ -132,6 +132,8 @@ pub struct Context {
     pub writes: WriteCounter,
     pub time: Time,
     pub server: PartitionServer,
+    /// Whether the bodies of what waits for a later attempt are left to the journal.
+    pub leaves_bodies: bool,
 }
 
 impl Context {
@@ -156,6 +158,40 @@ impl Context {
             .arg(self.writes.instance())
             .arg(self.writes.seen());
         command
+    }
+
+    /// Writes an envelope. With a journal and a horizon, the body of what waits for a later attempt of its series is not in
+    /// Redis: it waits for minutes or an hour, and an attempt reads it from the journal. The first attempt of a series
+    /// comes soon, and most notifications need no other, so reading their bodies would only cost. Without a horizon,
+    /// Redis has everything that a journal may lose when it is set back to an older copy.
+    pub fn encode(&self, entry: &Entry) -> Vec<u8> {
+        let is_later = entry.progress.step > 0;
+        let body = match self.leaves_bodies && is_later {
+            true => BodyWriting::LengthOnly,
+            false => BodyWriting::Whole,
+        };
+        envelope::encode(entry, body)
+    }
+
+    /// Adds the arguments for each entry: key, lane, its score in the lane, when it was accepted, envelope. Returns the earliest
+    /// due time.
+    pub fn add_entries<'entry>(
+        &self,
+        command: &mut Cmd,
+        entries: impl IntoIterator<Item = &'entry Entry>,
+    ) -> i64 {
+        let mut earliest_ms = i64::MAX;
+        for entry in entries {
+            let due_ms = entry.progress.next_due_ms();
+            earliest_ms = earliest_ms.min(due_ms);
+            command
+                .arg(entry.notification.key.as_str())
+                .arg(entry.notification.lane.as_str())
+                .arg(envelope::lane_score(&entry.notification, &entry.progress))
+                .arg(entry.notification.registered_ms)
+                .arg(self.encode(entry));
+        }
+        earliest_ms
     }
 
     /// Adds the time that a script uses.
@@ -225,24 +261,4 @@ impl Context {
         }
         Ok(reply)
     }
-}
-
-/// Adds the arguments for each entry: key, lane, its score in the lane, when it was accepted, envelope. Returns the earliest
-/// due time.
-pub fn add_entries<'entry>(
-    command: &mut Cmd,
-    entries: impl IntoIterator<Item = &'entry Entry>,
-) -> i64 {
-    let mut earliest_ms = i64::MAX;
-    for entry in entries {
-        let due_ms = entry.progress.next_due_ms();
-        earliest_ms = earliest_ms.min(due_ms);
-        command
-            .arg(entry.notification.key.as_str())
-            .arg(entry.notification.lane.as_str())
-            .arg(envelope::lane_score(&entry.notification, &entry.progress))
-            .arg(entry.notification.registered_ms)
-            .arg(envelope::encode(entry, true));
-    }
-    earliest_ms
 }

@@ -4,7 +4,6 @@
 //! registrations, settlements and bulk calls have a connection each, so that none waits behind another;
 //! single calls share one.
 
-use super::Options;
 use super::claimed_lane::class_mark;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection};
 use super::connector::PartitionServer;
@@ -14,6 +13,7 @@ use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, ScriptReply};
 use super::script::Script;
 use super::writes::{Settling, registrations, settlements};
+use super::{NO_JOURNAL, Options};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
@@ -22,6 +22,7 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::redis_url::RedisHost;
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
+use crate::schedule::window::Window;
 use crate::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
     LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, SettingsSource, Settled,
@@ -99,6 +100,7 @@ impl Partition {
             writes,
             time: options.time,
             server: server.clone(),
+            leaves_bodies: options.owner != NO_JOURNAL && options.limits.window != Window::WHOLE,
         });
         Self {
             reads: server.connect(COMMAND_TIMEOUT),

@@ -4,7 +4,7 @@
 //! whole batch.
 
 use super::connection::Connection;
-use super::context::{Context, add_entries};
+use super::context::Context;
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
@@ -12,7 +12,7 @@ use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
-use crate::schedule::envelope;
+use crate::schedule::envelope::{self, BodyWriting};
 use crate::schedule::{
     Entry, FoundEntry, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled,
     Settlement,
@@ -98,7 +98,7 @@ async fn register(
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
     command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());
-    let earliest_ms = add_entries(&mut command, &batch);
+    let earliest_ms = context.add_entries(&mut command, &batch);
     let mut reply = context
         .run_marking_repeat(connection, script, &command, prompt)
         .await?;
@@ -181,7 +181,6 @@ async fn settle_once(
     command
         .arg(context.keys.channel())
         .arg(context.limits.lease_ms);
-    let remembers = context.limits.remember_ms.is_some();
     for settling in batch {
         match settling {
             Settling::Lease(lease, settlement) => {
@@ -189,7 +188,7 @@ async fn settle_once(
                     .arg(lease.entry.notification.key.as_str())
                     .arg(lease.entry.notification.lane.as_str())
                     .arg(lease.expiry().to_string());
-                push_verb(&mut command, remembers, &lease.entry, settlement);
+                push_verb(&mut command, context, &lease.entry, settlement);
                 let outcome = lease.outcome.map_or(0, CallOutcome::to_number);
                 let outcome = i64::from(outcome);
                 match lease.report {
@@ -209,7 +208,7 @@ async fn settle_once(
                 match reservation {
                     Reservation::Put(entry) => {
                         command.arg("put").arg(entry.progress.next_due_ms());
-                        command.arg(envelope::encode(entry, true))
+                        command.arg(context.encode(entry))
                     }
                     Reservation::Forget | Reservation::End(_) => {
                         command.arg("forget").arg(0).arg("")
@@ -266,7 +265,8 @@ fn put_instead(settling: &Settling) -> Settling {
 }
 
 /// Adds verb, instant and bytes of one settlement, as `settle.lua` takes them.
-fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Settlement) {
+fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &Settlement) {
+    let remembers = context.limits.remember_ms.is_some();
     match settlement {
         Settlement::Release => {
             command.arg("release").arg(0).arg("");
@@ -285,7 +285,10 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
             let again = Entry::scheduled(before.notification.clone(), *progress);
             let score = envelope::lane_score(&before.notification, progress);
             command.arg("again").arg(score);
-            command.arg(&envelope::encode_header(&again)[..]);
+            match context.leaves_bodies {
+                true => command.arg(context.encode(&again)),
+                false => command.arg(&envelope::encode_header(&again)[..]),
+            };
         }
         Settlement::End { .. } if !remembers => {
             command.arg("forget").arg(0).arg("");
@@ -305,7 +308,7 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
                 command
                     .arg("remember")
                     .arg(*ended_ms)
-                    .arg(envelope::encode(&ended, false));
+                    .arg(envelope::encode(&ended, BodyWriting::Nothing));
             }
         }
     }

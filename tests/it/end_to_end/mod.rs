@@ -54,6 +54,7 @@ mod process;
 mod receiver_requests;
 mod rescheduling;
 mod resending;
+mod retried_bodies;
 mod reused_names;
 mod rights;
 mod set_aside;

@@ -83,7 +83,7 @@ impl Damage {
 }
 
 /// Runs a statement in the journal, beside its server.
-async fn sql(journal: &JournalConfig, statement: &str) {
+pub(super) async fn sql(journal: &JournalConfig, statement: &str) {
     let statement = AssertSqlSafe(statement.to_string());
     match journal {
         JournalConfig::Sqlite(path) => {

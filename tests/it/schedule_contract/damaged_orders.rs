@@ -30,7 +30,7 @@ async fn an_entry_of_an_order_that_is_cut_short_delays_no_other() {
     let fixture = &scene.fixture;
     let whole = put(fixture, "whole", ("w", 1, OrderMode::Strict), 0).await;
     let end = envelope::HEADER_BYTES + 2 + lane_of("shop").as_str().len() + 2 + "o".len() + 8 + 1;
-    assert!(envelope::encode(&whole, true).len() > end);
+    assert!(envelope::encode(&whole, envelope::BodyWriting::Whole).len() > end);
     // Shorter ones are no entries: that is a loss of data, after which nothing with an order is claimed for a time.
     for length in envelope::HEADER_BYTES + 2..=end + 1 {
         let id = format!("cut-{length}");

@@ -8,7 +8,7 @@
 --        times 16384, plus the number of the outcome (0: not known); below 0: a call brought no answer, 16384 plus the
 --        number of the outcome | '=' and the number of an outcome that says nothing of the destination | 'now': a call
 --        is asked for now | '': nothing
--- Verbs  again     back to its lane; the instant is its score there, the bytes are its header
+-- Verbs  again     back to its lane; the instant is its score there, the bytes are its header, or its envelope
 --        put       into its lane; the bytes are its envelope, which says when it is due
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
@@ -93,7 +93,8 @@ for n = 1, #asked do
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
       else
-        call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
+        if #bytes == HEADER_BYTES then bytes = bytes .. string.sub(envelope, HEADER_BYTES + 1) end
+        call('HSET', JOBS, key, bytes)
         if verb == 'park' then
           call('ZADD', DEAD, at, key)
         else
