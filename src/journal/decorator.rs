@@ -10,9 +10,10 @@ use super::{
     JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity,
     JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints,
     JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder,
-    ListedUnchanged, Noting, Order, Payload, Pending, PersonAct, Prune, Pruned, ReasonCounts,
-    Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint, RevokingApiKey,
-    SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
+    ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, Prune, Pruned,
+    ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
+    RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
+    Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
@@ -398,20 +399,9 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
         cursor: Option<Cursor>,
         until_ms: i64,
         limit: usize,
+        bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let calling = self.inner().pending_page(cursor, until_ms, limit);
-        self.around(JournalCall::PendingPage, calling).await
-    }
-
-    async fn pending_page_without_bodies(
-        &self,
-        cursor: Option<Cursor>,
-        until_ms: i64,
-        limit: usize,
-    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let calling = self
-            .inner()
-            .pending_page_without_bodies(cursor, until_ms, limit);
+        let calling = self.inner().pending_page(cursor, until_ms, limit, bodies);
         self.around(JournalCall::PendingPage, calling).await
     }
 

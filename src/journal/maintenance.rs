@@ -3,7 +3,7 @@
 
 use super::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError, Noting,
-    Pending, Prune, Pruned, Rebuild,
+    PageBodies, Pending, Prune, Pruned, Rebuild,
 };
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
@@ -17,22 +17,14 @@ pub trait JournalMaintenance: Send + Sync + 'static {
 
     /// A page of the pending notifications that are not set aside and are due by `until_ms`, soonest due first: at most
     /// `limit`, after `cursor`, whose instant is the due time. Also returns the cursor of the last row that was
-    /// read. A page is shorter if bodies are large, and empty if all rows of the page are set aside. Only a
-    /// page without a cursor is the last one.
+    /// read. A page is shorter if the bodies that are read are large, and empty if all rows of the page are set aside.
+    /// Only a page without a cursor is the last one.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
         until_ms: i64,
         limit: usize,
-    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
-
-    /// Like [`Self::pending_page`], but without the bodies, for a schedule that reads a body when its
-    /// notification is due. The size of the bodies does not shorten a page.
-    async fn pending_page_without_bodies(
-        &self,
-        cursor: Option<Cursor>,
-        until_ms: i64,
-        limit: usize,
+        bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
     /// The keys of the notifications that were changed by hand at or after `from_ms` and before `until_ms`,

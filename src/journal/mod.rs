@@ -112,7 +112,7 @@ pub use jobs::{
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::JournalMaintenance;
-pub use payload::{BodyReading, Payload, PayloadContent};
+pub use payload::{BodyReading, PageBodies, Payload, PayloadContent};
 pub use pending::Pending;
 pub use person_act::{LONGEST_TEXT, PersonAct};
 pub use pruning::{Prune, Pruned};

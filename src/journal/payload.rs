@@ -24,6 +24,17 @@ pub struct PayloadContent {
     pub body: Body,
 }
 
+/// Of which notifications of a page the bodies are read. Of the others only the lengths are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageBodies {
+    /// Of all.
+    All,
+    /// Of those that wait for the first attempt of a series.
+    OfFirstAttempts,
+    /// Of none.
+    None,
+}
+
 /// Whether bodies are read, or only their lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyReading {

@@ -11,7 +11,7 @@ use super::difference::{Difference, JournalEntry, find_among, find_until, must_b
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, Journal, Order, Pending};
+use crate::journal::{Cursor, Filter, Journal, Order, PageBodies, Pending};
 use crate::schedule::Schedule;
 
 /// The position of a scan.
@@ -158,7 +158,7 @@ pub async fn compare(
         }
         ScanPosition::Due(cursor) => {
             let held_until_ms = must_be_held_until(schedule).await?;
-            let reading = journal.pending_page_without_bodies(*cursor, held_until_ms, limit);
+            let reading = journal.pending_page(*cursor, held_until_ms, limit, PageBodies::None);
             let (page, next) = reading.await?;
             let is_picked = |pending: &&Pending| pick.includes(pending);
             let read: Vec<(KeyInLane, Option<JournalEntry>)> = page

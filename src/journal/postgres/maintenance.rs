@@ -18,7 +18,7 @@ use super::set_aside;
 use super::statements::storable;
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
-use crate::journal::BodyReading;
+use crate::journal::PageBodies;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -47,24 +47,8 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         until_ms: i64,
         limit: usize,
+        bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = BodyReading::Read;
-        let call = pending::FindPendingPage {
-            cursor,
-            until_ms,
-            limit,
-            bodies,
-        };
-        self.connections.read(&call).await
-    }
-
-    async fn pending_page_without_bodies(
-        &self,
-        cursor: Option<Cursor>,
-        until_ms: i64,
-        limit: usize,
-    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = BodyReading::LengthOnly;
         let call = pending::FindPendingPage {
             cursor,
             until_ms,

@@ -5,10 +5,9 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::BodyReading;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, Payload, Pending};
+use crate::journal::{BodyReading, Cursor, PageBodies, Payload, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -84,23 +83,25 @@ const PAGE: &str = concat!(
             s.*,
             p.headers,
             p.body,
+            p.len,
             sum(octet_length(p.body)) OVER (
                 ORDER BY s.next_due_ms, s.notification ROWS UNBOUNDED PRECEDING
-            ) - octet_length(p.body) AS bytes_before
+            ) - coalesce(octet_length(p.body), 0) AS bytes_before
         FROM (
             SELECT * FROM statuses
             WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
             ORDER BY next_due_ms, notification LIMIT $3
         ) AS s
         LEFT JOIN LATERAL (
-            SELECT * FROM payloads WHERE notification = s.notification OFFSET 0
+            SELECT headers, CASE WHEN $6 OR s.step = 0 THEN body END AS body, octet_length(body) AS len
+            FROM payloads WHERE notification = s.notification OFFSET 0
         ) AS p ON TRUE
     )
     SELECT ",
     stored_columns!(),
     ", ",
     payload_columns!("s"),
-    ", s.next_due_ms, EXISTS (
+    ", s.len, s.next_due_ms, EXISTS (
         SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
      ) AS set_aside
      FROM weighed AS s CROSS JOIN LATERAL ",
@@ -223,8 +224,7 @@ impl PostgresCall for FindPending<'_> {
         .bind(self.0.id())
         .fetch_optional(connection)
         .await?;
-        let pending =
-            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), BodyReading::Read));
+        let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default()));
         Ok(pending.transpose()?)
     }
 }
@@ -234,7 +234,7 @@ pub(super) struct FindPendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) until_ms: i64,
     pub(super) limit: usize,
-    pub(super) bodies: BodyReading,
+    pub(super) bodies: PageBodies,
 }
 
 #[async_trait]
@@ -247,8 +247,8 @@ impl PostgresCall for FindPendingPage {
             row: i64::MIN,
         });
         let page = match self.bodies {
-            BodyReading::Read => sqlx::query(PAGE),
-            BodyReading::LengthOnly => sqlx::query(PAGE_WITHOUT_BODIES),
+            PageBodies::All | PageBodies::OfFirstAttempts => sqlx::query(PAGE),
+            PageBodies::None => sqlx::query(PAGE_WITHOUT_BODIES),
         };
         let page = page
             .bind(after.at_ms)
@@ -256,8 +256,9 @@ impl PostgresCall for FindPendingPage {
             .bind(limit_of(self.limit))
             .bind(self.until_ms);
         let page = match self.bodies {
-            BodyReading::Read => page.bind(PAGE_BYTES),
-            BodyReading::LengthOnly => page,
+            PageBodies::All => page.bind(PAGE_BYTES).bind(true),
+            PageBodies::OfFirstAttempts => page.bind(PAGE_BYTES).bind(false),
+            PageBodies::None => page,
         };
         let found = page.fetch_all(connection).await?;
         let mut ladders = Ladders::default();
@@ -272,7 +273,7 @@ impl PostgresCall for FindPendingPage {
             if row.try_get("set_aside")? {
                 continue;
             }
-            match Fields::of(row).pending(&mut ladders, self.bodies) {
+            match Fields::of(row).pending_of_page(&mut ladders, self.bodies) {
                 Ok(pending) => page.push(pending),
                 // A row that cannot be read must not delay the other notifications.
                 Err(error) => Fields::log_damaged(row, &error, "loading the schedule leaves"),

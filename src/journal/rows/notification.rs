@@ -16,7 +16,9 @@ use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::sql_values::NO_HEADERS;
-use crate::journal::{BodyReading, Changing, JournalError, Payload, PayloadContent, Pending};
+use crate::journal::{
+    BodyReading, Changing, JournalError, PageBodies, Payload, PayloadContent, Pending,
+};
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Type};
 use std::collections::HashMap;
@@ -175,15 +177,40 @@ where
         rows.iter().map(read).collect()
     }
 
-    /// Reads the columns of a notification, then `ack, content_type, headers`, and, as `bodies` says, the
-    /// body or only its length.
+    /// Reads the columns of a notification, then `ack, content_type, headers, body`.
     pub(in crate::journal) fn pending(
         &mut self,
         ladders: &mut Ladders,
-        bodies: BodyReading,
+    ) -> Result<Pending, JournalError> {
+        self.pending_with(ladders, |fields| Ok(fields.body()?.into()))
+    }
+
+    /// Reads the columns of a notification, then `ack, content_type, headers, body, length`, where the body may be `NULL`;
+    /// without the body if `bodies` says so.
+    pub(in crate::journal) fn pending_of_page(
+        &mut self,
+        ladders: &mut Ladders,
+        bodies: PageBodies,
+    ) -> Result<Pending, JournalError> {
+        self.pending_with(ladders, |fields| {
+            let body = match bodies {
+                PageBodies::All | PageBodies::OfFirstAttempts => fields.take::<Option<&[u8]>>()?,
+                PageBodies::None => None,
+            };
+            match body {
+                Some(body) => Ok(Bytes::copy_from_slice(body).into()),
+                None => fields.body_length(),
+            }
+        })
+    }
+
+    fn pending_with(
+        &mut self,
+        ladders: &mut Ladders,
+        body: impl FnOnce(&mut Self) -> Result<Body, JournalError>,
     ) -> Result<Pending, JournalError> {
         let StoredNotification { snapshot, .. } = self.stored(ladders)?;
-        let payload = self.payload(bodies)?;
+        let payload = self.payload_with(body)?;
         // An error is needed: without it, the notification would be lost silently.
         let Some(PayloadContent { headers, body }) = payload.content else {
             return Err(JournalError::Corrupt(format!(
@@ -218,6 +245,16 @@ where
         &mut self,
         bodies: BodyReading,
     ) -> Result<Payload, JournalError> {
+        self.payload_with(|fields| match bodies {
+            BodyReading::Read => Ok(fields.body()?.into()),
+            BodyReading::LengthOnly => fields.body_length(),
+        })
+    }
+
+    fn payload_with(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<Body, JournalError>,
+    ) -> Result<Payload, JournalError> {
         let ack = self.read("ack rule", |text| AckRule::own_from_stored(text).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
@@ -232,10 +269,7 @@ where
         let content = match headers {
             Some(headers) => Some(PayloadContent {
                 headers,
-                body: match bodies {
-                    BodyReading::Read => self.body()?.into(),
-                    BodyReading::LengthOnly => Body::InJournal(self.number("length")?),
-                },
+                body: body(self)?,
             }),
             None => None,
         };
@@ -258,6 +292,10 @@ where
         let known: HashMap<Key, Bytes> =
             rows.iter().map(read).collect::<Result<_, JournalError>>()?;
         Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
+    }
+
+    fn body_length(&mut self) -> Result<Body, JournalError> {
+        Ok(Body::InJournal(self.number("length")?))
     }
 
     fn body(&mut self) -> Result<Bytes, JournalError> {

@@ -15,7 +15,7 @@ use super::writes;
 use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
-use crate::journal::BodyReading;
+use crate::journal::PageBodies;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -37,18 +37,8 @@ impl JournalMaintenance for SqliteJournal {
         cursor: Option<Cursor>,
         until_ms: i64,
         limit: usize,
+        bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = BodyReading::Read;
-        Ok(pending::pending_page(&self.readers, cursor, until_ms, limit, bodies).await?)
-    }
-
-    async fn pending_page_without_bodies(
-        &self,
-        cursor: Option<Cursor>,
-        until_ms: i64,
-        limit: usize,
-    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = BodyReading::LengthOnly;
         Ok(pending::pending_page(&self.readers, cursor, until_ms, limit, bodies).await?)
     }
 

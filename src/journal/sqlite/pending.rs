@@ -4,10 +4,9 @@
 use super::error::SqliteFailure;
 use super::load::{payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::BodyReading;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, Payload, Pending};
+use crate::journal::{BodyReading, Cursor, PageBodies, Payload, Pending};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -67,8 +66,7 @@ pub(super) async fn pending(
     .bind(key.id())
     .fetch_optional(readers)
     .await?;
-    let pending =
-        found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), BodyReading::Read));
+    let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default()));
     Ok(pending.transpose()?)
 }
 
@@ -108,7 +106,7 @@ pub(super) async fn pending_page(
     mut cursor: Option<Cursor>,
     until_ms: i64,
     limit: usize,
-    bodies: BodyReading,
+    bodies: PageBodies,
 ) -> Result<(Vec<Pending>, Option<Cursor>), SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut ladders = Ladders::default();
@@ -126,7 +124,7 @@ pub(super) async fn pending_page(
             if row.try_get("set_aside")? {
                 continue;
             }
-            match Fields::of(row).pending(&mut ladders, bodies) {
+            match Fields::of(row).pending_of_page(&mut ladders, bodies) {
                 Ok(pending) => {
                     bytes += pending.notification.body.held_len();
                     page.push(pending);
@@ -145,12 +143,12 @@ pub(super) async fn pending_page(
 }
 
 macro_rules! pending_where {
-    ($which:literal $(, $bodies:ident)?) => {
+    ($which:literal, $bodies:ident) => {
         concat!(
             "SELECT ",
             stored_columns!(),
             ", ",
-            payload_columns!($($bodies)?),
+            payload_columns!($bodies),
             ", n.next_due_ms, EXISTS (
                 SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
               ) AS set_aside
@@ -162,8 +160,16 @@ macro_rules! pending_where {
         )
     };
 }
-const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
-const DUE_AFTER: &str = pending_where!("n.next_due_ms > ? AND n.next_due_ms <= ?");
+const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?", all_bodies);
+const DUE_AFTER: &str = pending_where!("n.next_due_ms > ? AND n.next_due_ms <= ?", all_bodies);
+const DUE_WITH_FIRST: &str = pending_where!(
+    "n.next_due_ms = ? AND n.row_id > ?",
+    bodies_of_first_attempts
+);
+const DUE_AFTER_FIRST: &str = pending_where!(
+    "n.next_due_ms > ? AND n.next_due_ms <= ?",
+    bodies_of_first_attempts
+);
 const DUE_WITH_WITHOUT_BODIES: &str =
     pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
 const DUE_AFTER_WITHOUT_BODIES: &str =
@@ -178,11 +184,12 @@ async fn next_pending(
     cursor: Option<Cursor>,
     until_ms: i64,
     wanted: usize,
-    bodies: BodyReading,
+    bodies: PageBodies,
 ) -> Result<Vec<SqliteRow>, SqliteFailure> {
     let (due_with, due_after) = match bodies {
-        BodyReading::Read => (DUE_WITH, DUE_AFTER),
-        BodyReading::LengthOnly => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
+        PageBodies::All => (DUE_WITH, DUE_AFTER),
+        PageBodies::OfFirstAttempts => (DUE_WITH_FIRST, DUE_AFTER_FIRST),
+        PageBodies::None => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
     };
     let mut found = Vec::new();
     if let Some(cursor) = cursor {

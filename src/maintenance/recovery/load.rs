@@ -6,9 +6,10 @@
 //! loaded. Registrations continue meanwhile: a server writes a registration to the journal first and puts it
 //! into the schedule itself, so it does not matter whether it is read here.
 
-use crate::journal::{Cursor, JournalError, JournalMaintenance, Pending};
+use crate::journal::{Cursor, JournalError, JournalMaintenance, PageBodies, Pending};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::Recoverable;
+use crate::schedule::window::Window;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub(in crate::maintenance) struct PageReads {
     pub(in crate::maintenance) limit: usize,
     /// Whether the journal is asked again before an entry is sent.
     pub(in crate::maintenance) verify: bool,
-    bodies: LoadBodies,
+    bodies: PageBodies,
 }
 
 impl PageReads {
@@ -72,21 +73,14 @@ impl PageReads {
             until_ms: window.load_until_ms(now_ms),
             limit,
             verify,
+            // Those that the schedule holds: attempts read the others in the journal.
             bodies: match schedule.recoverable() {
-                Some(_) => LoadBodies::Put,
-                None => LoadBodies::Left,
+                Some(_) if window == Window::WHOLE => PageBodies::All,
+                Some(_) => PageBodies::OfFirstAttempts,
+                None => PageBodies::None,
             },
         }
     }
-}
-
-/// Whether bodies are put into the schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LoadBodies {
-    /// With the entries: attempts read them in the schedule.
-    Put,
-    /// Only in the journal: attempts read them there.
-    Left,
 }
 
 /// A page of the pending notifications.
@@ -234,11 +228,7 @@ pub(in crate::maintenance) async fn read(
     cursor: Option<Cursor>,
     reads: PageReads,
 ) -> Result<LoadPage, JournalError> {
-    let (until_ms, limit) = (reads.until_ms, reads.limit);
-    let reading = match reads.bodies {
-        LoadBodies::Put => journal.pending_page(cursor, until_ms, limit),
-        LoadBodies::Left => journal.pending_page_without_bodies(cursor, until_ms, limit),
-    };
+    let reading = journal.pending_page(cursor, reads.until_ms, reads.limit, reads.bodies);
     let (pending, next) = reading.await?;
     let entry = |pending: Pending| Entry {
         verify: reads.verify,

@@ -10,7 +10,7 @@ use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::{
-    Fault, Filter, JournalCounts, JournalError, Order, Recorded, RegisterResult,
+    Fault, Filter, JournalCounts, JournalError, Order, PageBodies, Recorded, RegisterResult,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -221,7 +221,7 @@ pub async fn a_check_keeps_nothing(store: &dyn Store) {
         assert!(page.iter().all(|item| item.key == key("1")), "{page:?}");
     }
     let (pending, _) = journal
-        .pending_page(None, i64::MAX, 10)
+        .pending_page(None, i64::MAX, 10, PageBodies::All)
         .await
         .expect("read");
     assert_eq!(pending.len(), 1);

@@ -12,7 +12,7 @@ use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::{
-    Actor, Journal, JournalError, Noting, Prune, Pruned, Rebuild, RegisterResult,
+    Actor, Journal, JournalError, Noting, PageBodies, Prune, Pruned, Rebuild, RegisterResult,
 };
 use std::sync::Arc;
 
@@ -297,7 +297,7 @@ pub async fn pruning_goes_in_steps_and_skips_the_pending(store: &dyn Store) {
         (20, 10, dead)
     );
     let (pending, _) = journal
-        .pending_page(None, i64::MAX, 100)
+        .pending_page(None, i64::MAX, 100, PageBodies::All)
         .await
         .expect("read");
     assert_eq!(pending.len(), 10);

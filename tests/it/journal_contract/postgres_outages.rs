@@ -9,7 +9,7 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::{
     ChangeResult, Filter, JournalError, JournalMaintenance, JournalReads, JournalWrites, Order,
-    Recorded, RegisterResult,
+    PageBodies, Recorded, RegisterResult,
 };
 use sqlx::{Connection as _, Executor as _};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ async fn a_row_that_cannot_be_read_costs_only_itself() {
     let spoil = "UPDATE notifications SET ladder = 'rope' WHERE id = '2'";
     run(&mut connect(&store.url).await, spoil).await;
     let (page, next) = journal
-        .pending_page(None, i64::MAX, 10)
+        .pending_page(None, i64::MAX, 10, PageBodies::All)
         .await
         .expect("read");
     let ids: Vec<&str> = page.iter().map(|one| one.notification.key.id()).collect();

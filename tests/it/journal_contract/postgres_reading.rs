@@ -20,7 +20,7 @@ use ringback::domain::notification::{Registration, Target};
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::{Cause, State};
 use ringback::journal::{
-    Actor, DaySelection, Filter, Journal, Order, Recorded, Registering, SettingAside,
+    Actor, DaySelection, Filter, Journal, Order, PageBodies, Recorded, Registering, SettingAside,
 };
 use std::sync::Arc;
 
@@ -340,7 +340,7 @@ async fn a_page_of_what_is_pending_reads_no_more_than_it_gives() {
     rows_read(&store, journal).await;
     let journal = store.open().await;
     let (page, _) = journal
-        .pending_page(None, i64::MAX, 20)
+        .pending_page(None, i64::MAX, 20, PageBodies::All)
         .await
         .expect("read");
     assert_eq!(page.len(), 20);

@@ -9,7 +9,9 @@ use ringback::domain::change::Change;
 use ringback::domain::key::Key;
 use ringback::domain::snapshot::SetAside;
 use ringback::domain::state::State;
-use ringback::journal::{AllSetAside, ChangeResult, Journal, Prune, Recorded, SettingAside};
+use ringback::journal::{
+    AllSetAside, ChangeResult, Journal, PageBodies, Prune, Recorded, SettingAside,
+};
 use std::sync::Arc;
 
 /// Sets one aside five milliseconds after [`START_MS`].
@@ -34,10 +36,10 @@ async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let (page, next) = journal
-            .pending_page(cursor, i64::MAX, limit)
+            .pending_page(cursor, i64::MAX, limit, PageBodies::All)
             .await
             .expect("read");
-        let reading = journal.pending_page_without_bodies(cursor, i64::MAX, limit);
+        let reading = journal.pending_page(cursor, i64::MAX, limit, PageBodies::None);
         let (without_bodies, same_next) = reading.await.expect("read");
         assert_eq!(same_next, next);
         let same = (page.iter().zip(&without_bodies))
