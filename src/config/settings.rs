@@ -321,7 +321,7 @@ pub static ALL: &[Setting] = &[
         set: |draft, text| {
             put(
                 &mut draft.config.schedule.partitions,
-                values::number(text, 1..=64),
+                values::number(text, 1..=256),
             )
         },
     },

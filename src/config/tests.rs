@@ -91,7 +91,7 @@ fn both_sides_of_every_bound() {
     check("concurrency", ["1", "10000"], ["0", "10001"]);
     check("lane-concurrency", ["1", "10000"], ["0", "10001"]);
     check("trace-sample-ratio", ["0", "1"], ["-0.001", "1.001"]);
-    check("partitions", ["1", "64"], ["0", "65"]);
+    check("partitions", ["1", "256"], ["0", "257"]);
     check("timeout", ["100ms", "5m"], ["99ms", "5m1ms"]);
     check("drain-timeout", ["0s", "10m"], ["-1s", "10m1ms"]);
     check("keep-ended", ["1s", "30d"], ["999ms", "30d1ms"]);
