@@ -75,13 +75,18 @@ use connector::Connector;
 use directory::Directory;
 use directory::compare::Comparing;
 use listen::Listener;
-use partition::Partition;
+use partition::{Partition, PartitionConnections};
 use recovery::server_run::ServerRun;
 use recovery::write_counters::{Loss, WriteCount, WriteCounter};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
+
+/// Where all partitions are at one server, that many have connections of their own, and further ones share them: hundreds of
+/// connections would help none, since a server runs one script at a time. In a cluster each partition has its own, since
+/// it may move alone.
+const MOST_APART: usize = 16;
 
 /// Whose clock decides what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,20 +169,21 @@ impl RedisSchedule {
         let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
         let connector = Connector::new(&options.url, options.replicas)?;
-        let server = |number| {
+        let many = options.partitions.max(1);
+        let run = |metas: Vec<String>| {
             let (clock, time) = (clock.clone(), options.time);
             let now_ms = move || (time == Time::Clock).then(|| clock.now_ms());
-            let run = ServerRun::new(context::meta_key(number), now_ms, loss.clone());
-            connector.partition(number, Arc::new(run))
+            Arc::new(ServerRun::new(metas, now_ms, loss.clone()))
         };
+        let connections = connections(&connector, many, run);
         let instance = Uuid::now_v7().simple().to_string();
         let has_directory = directory::is_needed(options);
-        let partitions = (0..options.partitions.max(1))
-            .map(|number| {
+        let partitions = (connections.into_iter().enumerate())
+            .map(|(number, connections)| {
                 let writes = WriteCounter::new(&instance, loss.clone());
                 Partition::open(
                     number,
-                    server(number),
+                    connections,
                     options,
                     clock.clone(),
                     wake.clone(),
@@ -206,7 +212,7 @@ impl RedisSchedule {
             wake,
             skipped: SkippedLanes::default(),
             limits: options.limits,
-            owner: format!("{}/{}", options.owner, options.partitions.max(1)),
+            owner: format!("{}/{many}", options.owner),
             signing: Mutex::new(options.signing.clone()),
             serves: AtomicBool::new(false),
             has_entered: AtomicBool::new(false),
@@ -249,6 +255,29 @@ impl RedisSchedule {
     fn partition(&self, lane: &Lane) -> &Partition {
         &self.partitions[self.number_of(lane)]
     }
+}
+
+/// The connections of each of so many partitions. `run` makes what knows the run of the server of partitions with these
+/// `meta` hashes.
+fn connections(
+    connector: &Connector,
+    many: usize,
+    run: impl Fn(Vec<String>) -> Arc<ServerRun>,
+) -> Vec<PartitionConnections> {
+    let numbers = 0..many;
+    if connector.is_cluster() {
+        let own = |number| {
+            let run = run(vec![context::meta_key(number)]);
+            PartitionConnections::to(connector.partition(number, run))
+        };
+        return numbers.map(own).collect();
+    }
+    let run = run(numbers.clone().map(context::meta_key).collect());
+    let own = |number| PartitionConnections::to(connector.partition(number, run.clone()));
+    let apart: Vec<_> = numbers.clone().take(MOST_APART).map(own).collect();
+    numbers
+        .map(|number| apart[number % MOST_APART].clone())
+        .collect()
 }
 
 fn foreign(found: &str, owner: &str) -> String {

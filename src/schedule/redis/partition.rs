@@ -2,7 +2,8 @@
 //!
 //! Registrations and settlements are collected into batches (see [`crate::batch`]). Claims,
 //! registrations, settlements and bulk calls have a connection each, so that none waits behind another;
-//! single calls share one.
+//! single calls share one. Where all partitions are at one server, partitions share them too, if there are many
+//! ([`PartitionConnections`]).
 
 use super::claimed_lane::class_mark;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection};
@@ -49,6 +50,33 @@ const UNREADABLE_MS: i64 = 60_000;
 /// stopped waiting, so no server would know of the lease.
 const WANTED_MS: i64 = 3_000;
 
+/// The connections that a partition uses. Clones share them.
+#[derive(Clone)]
+pub struct PartitionConnections {
+    server: PartitionServer,
+    reads: Connection,
+    changes: Connection,
+    claims: Connection,
+    bulk: Connection,
+    registrations: Connection,
+    settlements: Connection,
+}
+
+impl PartitionConnections {
+    /// New connections to the server of a partition, each of which is opened at its first use.
+    pub fn to(server: PartitionServer) -> Self {
+        Self {
+            reads: server.connect(COMMAND_TIMEOUT),
+            changes: server.connect_for_changes(),
+            claims: server.connect(COMMAND_TIMEOUT),
+            bulk: server.connect(BULK_TIMEOUT),
+            registrations: server.connect_for_changes(),
+            settlements: server.connect_for_changes(),
+            server,
+        }
+    }
+}
+
 /// One partition of the schedule.
 pub struct Partition {
     pub context: Arc<Context>,
@@ -85,13 +113,22 @@ impl Partition {
     /// `arrival_ms` after it was accepted is refused.
     pub fn open(
         number: usize,
-        server: PartitionServer,
+        connections: PartitionConnections,
         options: &Options,
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
         writes: WriteCounter,
         arrival_ms: Option<i64>,
     ) -> Self {
+        let PartitionConnections {
+            server,
+            reads,
+            changes,
+            claims,
+            bulk,
+            registrations: registering,
+            settlements: settling,
+        } = connections;
         let context = Arc::new(Context {
             keys: PartitionKeys::of(number, server.connector(), writes.instance()),
             limits: options.limits,
@@ -99,20 +136,20 @@ impl Partition {
             wake,
             writes,
             time: options.time,
-            server: server.clone(),
+            server,
             leaves_bodies: options.owner != NO_JOURNAL && options.limits.window != Window::WHOLE,
         });
         Self {
-            reads: server.connect(COMMAND_TIMEOUT),
-            changes: server.connect_for_changes(),
+            reads,
+            changes,
             loading: AtomicBool::new(false),
-            claims: server.connect(COMMAND_TIMEOUT),
+            claims,
             claim: Script::with_common(include_str!("lua/claim.lua")),
             last_claim: Mutex::new((0, true)),
             check: Script::with_common(include_str!("lua/check.lua")),
             renew: Script::with_common(include_str!("lua/renew.lua")),
             lease_one: Script::with_common(include_str!("lua/lease_one.lua")),
-            bulk: server.connect(BULK_TIMEOUT),
+            bulk,
             holds: Script::with_common(include_str!("lua/holds.lua")),
             present: Script::with_common(include_str!("lua/present.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
@@ -126,8 +163,8 @@ impl Partition {
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")
             )),
-            registrations: registrations(context.clone(), server.connect_for_changes(), arrival_ms),
-            settlements: Arc::new(settlements(context.clone(), server.connect_for_changes())),
+            registrations: registrations(context.clone(), registering, arrival_ms),
+            settlements: Arc::new(settlements(context.clone(), settling)),
             context,
         }
     }

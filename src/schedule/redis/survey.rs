@@ -82,7 +82,7 @@ pub async fn survey(
     journal: Option<&str>,
     partitions: usize,
 ) -> Result<RedisSurvey, ScheduleError> {
-    let run = ServerRun::new(meta_key(0), || None, Arc::new(Loss::default()));
+    let run = ServerRun::new(vec![meta_key(0)], || None, Arc::new(Loss::default()));
     let connector = Connector::new(url, 0)?;
     let server = connector.partition(0, Arc::new(run));
     let connection = server.connect(COMMAND_TIMEOUT);
@@ -162,7 +162,7 @@ async fn unreachable(connector: &Connector, partitions: usize) -> Option<(usize,
         return None;
     }
     let reaching = (0..partitions.max(1)).map(|number| async move {
-        let run = ServerRun::new(meta_key(number), || None, Arc::new(Loss::default()));
+        let run = ServerRun::new(vec![meta_key(number)], || None, Arc::new(Loss::default()));
         let server = connector.partition(number, Arc::new(run));
         // A node that does not have the slot of the key redirects this.
         let exists = redis::cmd("EXISTS").arg(meta_key(number)).take();

@@ -13,11 +13,12 @@ use redis::{ErrorKind, RedisError};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The run of the server that has a partition, as far as this process is connected to it. A partition that has moved to
-/// another server is treated as after a restart: it cannot be told whether its last changes came along.
+/// The run of the server that has one partition, or several that are always at one server, as far as this process is
+/// connected to it. A partition that has moved to another server is treated as after a restart: it cannot be told whether
+/// its last changes came along.
 pub struct ServerRun {
-    /// The `meta` hash of the partition.
-    meta: String,
+    /// The `meta` hashes of the partitions.
+    metas: Vec<String>,
     /// The time by the caller's clock; `None` to use the server's clock.
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     loss: Arc<Loss>,
@@ -37,12 +38,12 @@ struct KnownRun {
 impl ServerRun {
     /// No run is known yet.
     pub fn new(
-        meta: String,
+        metas: Vec<String>,
         now_ms: impl Fn() -> Option<i64> + Send + Sync + 'static,
         loss: Arc<Loss>,
     ) -> Self {
         Self {
-            meta,
+            metas,
             now_ms: Box::new(now_ms),
             loss,
             restarted: Script::new(include_str!("restarted.lua")),
@@ -78,7 +79,7 @@ impl ServerRun {
         let mut noted = true;
         if !known.as_ref().is_none_or(is_same) {
             let mut command = self.restarted.eval();
-            command.arg(1).arg(&self.meta);
+            command.arg(self.metas.len()).arg(&self.metas);
             match (self.now_ms)() {
                 Some(now_ms) => command.arg(now_ms),
                 None => command.arg(""),
