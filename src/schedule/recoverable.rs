@@ -23,7 +23,7 @@
 //! | [`Recoverable::take_ownership`] | once, if the data has no owner and the journal knows its notifications |
 //! | [`Recoverable::report_loading`], [`Recoverable::reindex`], [`Recoverable::finish_loading`] | while this instance loads it |
 //! | [`Recoverable::wait_for_loss`], [`Recoverable::wait_until_usable`] | while the schedule is in use |
-//! | [`Recoverable::heartbeat`], [`Recoverable::write_counts`] | every few seconds |
+//! | [`Recoverable::heartbeat`], [`Recoverable::write_counts`] | every few seconds; the former also after [`Recoverable::wait_for_instances`] |
 //! | [`Recoverable::deregister`] | when the instance stops |
 //!
 //! [`Recoverable::status`] is for commands that only read.
@@ -155,12 +155,17 @@ pub trait Recoverable: Send + Sync {
     /// inspection. Any other text is ignored.
     fn restore_write_counts(&self, write_counts: &str);
 
-    /// Reports that this instance is alive. To be called every few seconds: without it, an instance that
-    /// claims nothing, because it has as many attempts in flight as it may have, would count as dead.
+    /// Reports that this instance is alive, and learns which others claim, with which it shares out the work. To be called
+    /// every few seconds: without it, an instance that claims nothing, because it has as many attempts in flight as it may
+    /// have, would count as dead.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`].
     async fn heartbeat(&self) -> Result<(), ScheduleError>;
+
+    /// Completes when an instance has begun or stopped to claim since the last call: [`Recoverable::heartbeat`] is to be called
+    /// soon. For one waiter.
+    async fn wait_for_instances(&self);
 
     /// Reports that this instance has stopped.
     async fn deregister(&self);

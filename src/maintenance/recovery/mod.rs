@@ -60,6 +60,8 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
 const REPORT_LOADING: Duration = Duration::from_secs(1);
 /// How often an instance reports that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How soon it does so again if other instances have begun or stopped to claim.
+const SOONEST_HEARTBEAT: Duration = Duration::from_millis(100);
 /// Number of notifications looked up to find the owner of a schedule.
 const SAMPLE: usize = 200;
 
@@ -118,13 +120,15 @@ impl Recovery {
         let beating = send_heartbeats(recoverable);
         stop.run_until_cancelled(async { tokio::join!(repairing, remembering, beating) })
             .await;
-        if let Some(journal) = &self.journal {
-            // With these, the next start notices if the data was changed or lost in between.
-            let _ = journal
-                .remember(WRITE_COUNTS, &recoverable.write_counts())
-                .await;
-        }
-        recoverable.deregister().await;
+        // With the counts, the next start notices if the data was changed or lost in between. A journal that is away does not
+        // keep the others from learning that this instance has stopped.
+        let counts = recoverable.write_counts();
+        let remembering = async {
+            if let Some(journal) = &self.journal {
+                let _ = journal.remember(WRITE_COUNTS, &counts).await;
+            }
+        };
+        tokio::join!(remembering, recoverable.deregister());
     }
 
     async fn inspect_and_repair(&self, recoverable: &dyn Recoverable) {
@@ -287,7 +291,11 @@ impl Recovery {
 /// Reports to the other instances that this one is alive.
 async fn send_heartbeats(recoverable: &dyn Recoverable) {
     loop {
-        tokio::time::sleep(HEARTBEAT).await;
+        tokio::time::sleep(SOONEST_HEARTBEAT).await;
+        tokio::select! {
+            () = tokio::time::sleep(HEARTBEAT - SOONEST_HEARTBEAT) => {}
+            () = recoverable.wait_for_instances() => {}
+        }
         // While the store is unavailable this fails, and `health` logs that.
         let _ = recoverable.heartbeat().await;
     }

@@ -5,9 +5,9 @@
 //! the partition answers again, all are inspected.
 
 use super::partition::Partition;
+use super::partition_wakes::PartitionWakes;
 use super::recovery::write_counters::Loss;
 use crate::schedule::ScheduleError;
-use crate::schedule::wake::Wake;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct AwayPartitions {
     many: AtomicUsize,
     logged: AtomicBool,
     loss: Arc<Loss>,
-    wake: Arc<Wake>,
+    wakes: Arc<PartitionWakes>,
 }
 
 #[derive(Default)]
@@ -37,14 +37,18 @@ struct AwayMark {
 
 impl AwayPartitions {
     /// All partitions answer, as far as is known.
-    pub fn of(partitions: &Arc<[Partition]>, loss: Arc<Loss>, wake: Arc<Wake>) -> Arc<Self> {
+    pub fn of(
+        partitions: &Arc<[Partition]>,
+        loss: Arc<Loss>,
+        wakes: Arc<PartitionWakes>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             partitions: Arc::downgrade(partitions),
             marks: partitions.iter().map(|_| AwayMark::default()).collect(),
             many: AtomicUsize::new(0),
             logged: AtomicBool::new(false),
             loss,
-            wake,
+            wakes,
         })
     }
 
@@ -107,6 +111,6 @@ impl AwayPartitions {
             tracing::info!("all parts of the schedule in the Redis cluster can be reached again");
         }
         // At once: something may be due there.
-        self.wake.bring_forward(0);
+        self.wakes.bring_forward(number, 0);
     }
 }

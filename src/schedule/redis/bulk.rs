@@ -250,7 +250,7 @@ async fn call(
 ) -> Result<Restored, ScheduleError> {
     let context = &partition.context;
     let mut command = context.call(&partition.restore);
-    command.arg(context.keys.channel());
+    command.arg(context.channel());
     let earliest_ms =
         context.add_entries(&mut command, places.iter().map(|place| &entries[*place]));
     let mut reply = context

@@ -3,15 +3,16 @@
 use super::Time;
 use super::connection::Connection;
 use super::connector::{Connector, PartitionServer};
+use super::partition_wakes::PartitionWake;
 use super::recovery::write_counters::WriteCounter;
 use super::reply::ScriptReply;
 use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::envelope::{self, BodyWriting};
-use crate::schedule::wake::Wake;
 use crate::schedule::{Entry, Limits, ScheduleError};
 use redis::Cmd;
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -128,7 +129,7 @@ pub struct Context {
     pub keys: PartitionKeys,
     pub limits: Limits,
     pub clock: Arc<OffsetClock>,
-    pub wake: Arc<Wake>,
+    pub wake: PartitionWake,
     pub writes: WriteCounter,
     pub time: Time,
     pub server: PartitionServer,
@@ -192,6 +193,14 @@ impl Context {
                 .arg(self.encode(entry));
         }
         earliest_ms
+    }
+
+    /// The channel as an argument of a script that places lanes: `publish_if_first` in `lanes.lua`.
+    pub fn channel(&self) -> Cow<'_, str> {
+        match self.wake.is_claimed() {
+            true => Cow::Borrowed(self.keys.channel()),
+            false => Cow::Owned(format!("!{}", self.keys.channel())),
+        }
     }
 
     /// Adds the time that a script uses.

@@ -86,7 +86,7 @@ impl Directory {
     pub fn open(partitions: &[Partition]) -> Self {
         let part = |partition: &Partition| {
             let context = partition.context.clone();
-            let connection = context.server.connect_for_changes();
+            let connection = partition.directory.clone();
             let script = Arc::new(Script::with_common(include_str!("lua/directory.lua")));
             let weigh = |change: &DirectoryChange| change.key.as_str().len() + 64;
             Batcher::start(CHANGES, weigh, move |batch| {

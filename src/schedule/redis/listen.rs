@@ -1,10 +1,14 @@
-//! Listening for messages of other instances that something is due earlier than known here.
+//! Listening for messages of other instances: that something is due earlier than known here, or that an instance has begun or
+//! stopped to claim.
 //!
-//! Messages may be lost while the connection is down; then the dispatcher's slow poll finds the entries.
+//! Messages are lost while the connection is down. So all partitions are looked into when it is there again; until then the
+//! dispatcher's slow poll finds the entries.
 
 use super::connector::Connector;
-use crate::schedule::wake::Wake;
+use super::partition_wakes::PartitionWakes;
+use super::shares::{ClaimingInstances, INSTANCES_CHANGED};
 use futures_util::StreamExt;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -23,14 +27,25 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts listening on the partitions' channels. In a cluster a message reaches every node, so one is listened to, and
-    /// another one when it fails.
-    pub fn start(connector: Connector, channels: Vec<String>, wake: Arc<Wake>) -> Self {
+    /// Starts listening on the partitions' channels, which are in their order. In a cluster a message reaches every node, so one
+    /// is listened to, and another one when it fails.
+    pub fn start(
+        connector: Connector,
+        channels: Vec<String>,
+        wakes: Arc<PartitionWakes>,
+        instances: Arc<ClaimingInstances>,
+    ) -> Self {
+        let heard = Heard { wakes, instances };
+        let channels = channels.into_iter().enumerate();
+        let channels = channels
+            .map(|(partition, channel)| (channel, partition))
+            .collect();
         let task = tokio::spawn(async move {
+            let mut is_first = true;
             let mut number = usize::from(Uuid::now_v7().as_bytes()[15]);
             loop {
                 // The failure is not logged: calls to the same server report it.
-                let _ = listen(&connector, number, &channels, &wake).await;
+                let _ = listen(&connector, number, &channels, &heard, &mut is_first).await;
                 number = number.wrapping_add(1);
                 tokio::time::sleep(BACK_OFF).await;
             }
@@ -39,26 +54,48 @@ impl Listener {
     }
 }
 
+/// What messages are about.
+struct Heard {
+    wakes: Arc<PartitionWakes>,
+    instances: Arc<ClaimingInstances>,
+}
+
+impl Heard {
+    /// Takes in a message about a partition.
+    fn take_in(&self, partition: usize, text: &str) {
+        if text == INSTANCES_CHANGED {
+            self.instances.note_change();
+        } else if let Ok(due_ms) = text.parse() {
+            self.wakes.bring_forward(partition, due_ms);
+        }
+    }
+}
+
 /// Listens until the connection fails, or messages no longer reach it.
 async fn listen(
     connector: &Connector,
     number: usize,
-    channels: &[String],
-    wake: &Wake,
+    channels: &HashMap<String, usize>,
+    heard: &Heard,
+    is_first: &mut bool,
 ) -> Option<()> {
     let mut listening = connector.listen(number).await.ok()?;
-    let subscribing = listening.pubsub.subscribe(channels);
+    let names: Vec<&String> = channels.keys().collect();
+    let subscribing = listening.pubsub.subscribe(names);
     tokio::time::timeout(PING_TIMEOUT, subscribing)
         .await
         .ok()?
         .ok()?;
+    if !std::mem::take(is_first) {
+        heard.wakes.poll_soon();
+    }
     while listening.is_current() {
         let messages = async {
             let mut messages = listening.pubsub.on_message();
             while let Some(message) = messages.next().await {
-                let due_ms = message.get_payload::<String>().ok();
-                if let Some(due_ms) = due_ms.and_then(|text| text.parse().ok()) {
-                    wake.bring_forward(due_ms);
+                let partition = channels.get(message.get_channel_name());
+                if let (Some(partition), Ok(text)) = (partition, message.get_payload::<String>()) {
+                    heard.take_in(*partition, &text);
                 }
             }
         };

@@ -26,7 +26,8 @@
 //!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
-//! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
+//! Instances wake each other through the channel `{rb:N}:wake:DATABASE`, and share many partitions out among themselves
+//! (`shares`, `partition_wakes`).
 //!
 //! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. If a part of
 //! this is lost, the scripts notice it, and it is repaired (lua/common.lua).
@@ -38,6 +39,7 @@
 mod away;
 mod bulk;
 mod claimed_lane;
+mod claiming;
 mod connection;
 mod connector;
 mod context;
@@ -54,13 +56,17 @@ mod leases;
 mod listen;
 mod outages;
 mod partition;
+mod partition_connections;
+mod partition_wakes;
 mod passed_turn;
+mod poll;
 mod reads;
 mod recovery;
 mod reply;
 mod script;
 mod script_text;
 mod servers;
+mod shares;
 pub mod survey;
 mod window;
 mod writes;
@@ -68,25 +74,23 @@ mod writes;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::skipped::SkippedLanes;
-use crate::schedule::wake::Wake;
 use crate::schedule::{Limits, ScheduleError};
 use away::AwayPartitions;
 use connector::Connector;
 use directory::Directory;
 use directory::compare::Comparing;
 use listen::Listener;
-use partition::{Partition, PartitionConnections};
+use partition::Partition;
+use partition_connections::PartitionConnections;
+use partition_wakes::{PartitionWake, PartitionWakes};
 use recovery::server_run::ServerRun;
 use recovery::write_counters::{Loss, WriteCount, WriteCounter};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use script::Script;
+use shares::ClaimingInstances;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
-
-/// Where all partitions are at one server, that many have connections of their own, and further ones share them: hundreds of
-/// connections would help none, since a server runs one script at a time. In a cluster each partition has its own, since
-/// it may move alone.
-const MOST_APART: usize = 16;
 
 /// Whose clock decides what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +131,7 @@ pub struct RedisSchedule {
     partitions: Arc<[Partition]>,
     directory: Option<Arc<Directory>>,
     clock: Arc<OffsetClock>,
-    wake: Arc<Wake>,
+    wakes: Arc<PartitionWakes>,
     skipped: SkippedLanes,
     limits: Limits,
     owner: String,
@@ -151,8 +155,9 @@ pub struct RedisSchedule {
     away: Option<Arc<AwayPartitions>>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
-    /// The partition where the next claim begins. It changes, so that no partition is always the last.
-    turn: AtomicUsize,
+    poll_script: Script,
+    /// The instances that claim, with which this one shares the partitions out.
+    instances: Arc<ClaimingInstances>,
     _listener: Listener,
     _comparing: Option<Comparing>,
 }
@@ -166,16 +171,17 @@ impl RedisSchedule {
     /// [`ScheduleError::Unavailable`] if the URL is not valid.
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
         let clock = Arc::new(OffsetClock::new(clock));
-        let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
         let connector = Connector::new(&options.url, options.replicas)?;
         let many = options.partitions.max(1);
+        let wakes = Arc::new(PartitionWakes::of(many, clock.clone()));
+        let instances = Arc::new(ClaimingInstances::default());
         let run = |metas: Vec<String>| {
             let (clock, time) = (clock.clone(), options.time);
             let now_ms = move || (time == Time::Clock).then(|| clock.now_ms());
             Arc::new(ServerRun::new(metas, now_ms, loss.clone()))
         };
-        let connections = connections(&connector, many, run);
+        let connections = PartitionConnections::of_all(&connector, many, run);
         let instance = Uuid::now_v7().simple().to_string();
         let has_directory = directory::is_needed(options);
         let partitions = (connections.into_iter().enumerate())
@@ -186,7 +192,7 @@ impl RedisSchedule {
                     connections,
                     options,
                     clock.clone(),
-                    wake.clone(),
+                    PartitionWake::of(wakes.clone(), number),
                     writes,
                     has_directory.then_some(directory::DIRECTORY_ARRIVAL_MS),
                 )
@@ -198,18 +204,18 @@ impl RedisSchedule {
         let may_fail_over = connector.may_fail_over();
         let away = connector
             .is_cluster()
-            .then(|| AwayPartitions::of(&partitions, loss.clone(), wake.clone()));
+            .then(|| AwayPartitions::of(&partitions, loss.clone(), wakes.clone()));
         let channels = partitions
             .iter()
             .map(|partition| partition.context.keys.channel().to_string())
             .collect();
         Ok(Self {
             _comparing: directory.as_ref().map(compare),
-            _listener: Listener::start(connector, channels, wake.clone()),
+            _listener: Listener::start(connector, channels, wakes.clone(), instances.clone()),
             partitions,
             directory,
             clock,
-            wake,
+            wakes,
             skipped: SkippedLanes::default(),
             limits: options.limits,
             owner: format!("{}/{many}", options.owner),
@@ -225,7 +231,8 @@ impl RedisSchedule {
             loss,
             away,
             recalled: Mutex::default(),
-            turn: AtomicUsize::new(0),
+            poll_script: poll::script(),
+            instances,
         })
     }
 
@@ -257,29 +264,6 @@ impl RedisSchedule {
     }
 }
 
-/// The connections of each of so many partitions. `run` makes what knows the run of the server of partitions with these
-/// `meta` hashes.
-fn connections(
-    connector: &Connector,
-    many: usize,
-    run: impl Fn(Vec<String>) -> Arc<ServerRun>,
-) -> Vec<PartitionConnections> {
-    let numbers = 0..many;
-    if connector.is_cluster() {
-        let own = |number| {
-            let run = run(vec![context::meta_key(number)]);
-            PartitionConnections::to(connector.partition(number, run))
-        };
-        return numbers.map(own).collect();
-    }
-    let run = run(numbers.clone().map(context::meta_key).collect());
-    let own = |number| PartitionConnections::to(connector.partition(number, run.clone()));
-    let apart: Vec<_> = numbers.clone().take(MOST_APART).map(own).collect();
-    numbers
-        .map(|number| apart[number % MOST_APART].clone())
-        .collect()
-}
-
 fn foreign(found: &str, owner: &str) -> String {
     let split = |owner: &str| match owner.rsplit_once('/') {
         Some((journal, partitions)) => (journal.to_string(), partitions.to_string()),
@@ -290,7 +274,11 @@ fn foreign(found: &str, owner: &str) -> String {
         return format!(
             "this Redis schedule has {partitions} partitions, but this server was started with \
              --partitions {own_partitions}; start it with --partitions {partitions}, like the other \
-             servers"
+             servers{}",
+            match journal == NO_JOURNAL {
+                true => "",
+                false => " (how to change the number: docs/operations.md, \"Partitions\")",
+            }
         );
     }
     let name = |journal: &str| match journal {
@@ -334,6 +322,9 @@ mod tests {
         assert!(text.contains("this server has journal 0199"), "{text}");
         let text = foreign("0199/1", "0199/4");
         assert!(text.contains("--partitions 1"), "{text}");
+        assert!(text.contains("how to change the number"), "{text}");
         assert!(!text.contains("journal"), "{text}");
+        let text = foreign("none/1", "none/4");
+        assert!(!text.contains("how to change the number"), "{text}");
     }
 }

@@ -6,9 +6,10 @@
 //! ([`PartitionConnections`]).
 
 use super::claimed_lane::class_mark;
-use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection};
-use super::connector::PartitionServer;
+use super::connection::Connection;
 use super::context::{Context, PartitionKeys};
+use super::partition_connections::PartitionConnections;
+use super::partition_wakes::PartitionWake;
 use super::passed_turn::PassedTurn;
 use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, ScriptReply};
@@ -22,7 +23,6 @@ use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::redis_url::RedisHost;
 use crate::schedule::envelope;
-use crate::schedule::wake::Wake;
 use crate::schedule::window::Window;
 use crate::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
@@ -50,39 +50,14 @@ const UNREADABLE_MS: i64 = 60_000;
 /// stopped waiting, so no server would know of the lease.
 const WANTED_MS: i64 = 3_000;
 
-/// The connections that a partition uses. Clones share them.
-#[derive(Clone)]
-pub struct PartitionConnections {
-    server: PartitionServer,
-    reads: Connection,
-    changes: Connection,
-    claims: Connection,
-    bulk: Connection,
-    registrations: Connection,
-    settlements: Connection,
-}
-
-impl PartitionConnections {
-    /// New connections to the server of a partition, each of which is opened at its first use.
-    pub fn to(server: PartitionServer) -> Self {
-        Self {
-            reads: server.connect(COMMAND_TIMEOUT),
-            changes: server.connect_for_changes(),
-            claims: server.connect(COMMAND_TIMEOUT),
-            bulk: server.connect(BULK_TIMEOUT),
-            registrations: server.connect_for_changes(),
-            settlements: server.connect_for_changes(),
-            server,
-        }
-    }
-}
-
 /// One partition of the schedule.
 pub struct Partition {
     pub context: Arc<Context>,
     pub reads: Connection,
     /// For rare changes that may not be lost in a fail-over.
     pub changes: Connection,
+    /// For the directory of keys, if there is one.
+    pub directory: Connection,
     /// Whether this instance is loading it.
     pub loading: AtomicBool,
     claims: Connection,
@@ -116,7 +91,7 @@ impl Partition {
         connections: PartitionConnections,
         options: &Options,
         clock: Arc<OffsetClock>,
-        wake: Arc<Wake>,
+        wake: PartitionWake,
         writes: WriteCounter,
         arrival_ms: Option<i64>,
     ) -> Self {
@@ -128,6 +103,7 @@ impl Partition {
             bulk,
             registrations: registering,
             settlements: settling,
+            directory,
         } = connections;
         let context = Arc::new(Context {
             keys: PartitionKeys::of(number, server.connector(), writes.instance()),
@@ -142,6 +118,7 @@ impl Partition {
         Self {
             reads,
             changes,
+            directory,
             loading: AtomicBool::new(false),
             claims,
             claim: Script::with_common(include_str!("lua/claim.lua")),
@@ -189,7 +166,7 @@ impl Partition {
     /// Makes the next entry of an order key due. If that fails, the next one is due later.
     pub async fn pass_turn(&self, passed: &PassedTurn) {
         let mut command = self.context.call(&self.order);
-        command.arg(self.context.keys.channel());
+        command.arg(self.context.channel());
         passed.add_to(&mut command);
         match self.context.run(&self.bulk, &self.order, &command).await {
             Ok(_) => self.context.wake.bring_forward(self.context.clock.now_ms()),
@@ -324,6 +301,15 @@ impl Partition {
         let command = self.context.call(&self.check);
         let checked = self.context.run(&self.claims, &self.check, &command);
         checked.await.map(drop)
+    }
+
+    /// Runs a script that looks into partitions, over the connection of the claims.
+    pub async fn run_poll(
+        &self,
+        script: &Script,
+        command: &redis::Cmd,
+    ) -> Result<ScriptReply, ScheduleError> {
+        self.claims.run_script(script, command).await
     }
 
     /// The server of the connection of the claims, if that is open.

@@ -27,9 +27,15 @@ impl ScheduleReads for RedisSchedule {
             return Ok(Some(found));
         }
         // The directory may have lost the key, or be set back to an older copy, or be out of reach.
+        let finding: Vec<_> = self
+            .partitions
+            .iter()
+            .map(|partition| partition.find(key))
+            .collect();
+        let mut finding = stream::iter(finding).buffered(AT_ONCE);
         let mut failure = None;
-        for partition in self.partitions.iter() {
-            match partition.find(key).await {
+        while let Some(found) = finding.next().await {
+            match found {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) if self.away.is_some() => failure = Some(error),
@@ -89,24 +95,14 @@ impl ScheduleReads for RedisSchedule {
     }
 
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        let parts: Vec<_> = self.partitions.iter().map(counts_of).collect();
+        let mut parts = stream::iter(parts).buffered(AT_ONCE);
         let mut counts = ScheduleCounts::default();
-        for partition in self.partitions.iter() {
-            let keys = &partition.context.keys;
-            let size = async |command: &str, key: &str| match partition
-                .reads
-                .run(redis::cmd(command).arg(key))
-                .await?
-            {
-                Value::Int(size) => Ok(u64::try_from(size).unwrap_or(0)),
-                _ => Err(ScheduleError::Corrupt(format!("{key} has another type"))),
-            };
-            let dead = size("ZCARD", keys.dead()).await?;
-            let ended = size("ZCARD", keys.ended()).await?;
-            counts.dead += dead;
-            counts.in_flight += size("ZCARD", keys.leases()).await?;
-            counts.pending += size("HLEN", keys.jobs())
-                .await?
-                .saturating_sub(dead + ended);
+        while let Some(part) = parts.next().await {
+            let part = part?;
+            counts.pending += part.pending;
+            counts.in_flight += part.in_flight;
+            counts.dead += part.dead;
         }
         Ok(counts)
     }
@@ -157,4 +153,26 @@ impl ScheduleReads for RedisSchedule {
         }
         failure.map_or(Ok(()), Err)
     }
+}
+
+/// The numbers of one partition.
+async fn counts_of(partition: &Partition) -> Result<ScheduleCounts, ScheduleError> {
+    let keys = &partition.context.keys;
+    let size = async |command: &str, key: &str| match partition
+        .reads
+        .run(redis::cmd(command).arg(key))
+        .await?
+    {
+        Value::Int(size) => Ok(u64::try_from(size).unwrap_or(0)),
+        _ => Err(ScheduleError::Corrupt(format!("{key} has another type"))),
+    };
+    let dead = size("ZCARD", keys.dead()).await?;
+    let ended = size("ZCARD", keys.ended()).await?;
+    let in_flight = size("ZCARD", keys.leases()).await?;
+    let jobs = size("HLEN", keys.jobs()).await?;
+    Ok(ScheduleCounts {
+        pending: jobs.saturating_sub(dead + ended),
+        in_flight,
+        dead,
+    })
 }

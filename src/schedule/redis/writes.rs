@@ -91,7 +91,7 @@ async fn register(
     batch: Vec<Entry>,
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
-    command.arg(context.keys.channel());
+    command.arg(context.channel());
     // If the command is sent a second time because the first reply was lost, the entries may be in Redis
     // already, or may have been delivered and forgotten by now. So this argument is 0 then, and the journal is
     // asked before these entries are sent.
@@ -178,9 +178,7 @@ async fn settle_once(
     batch: &[Settling],
 ) -> Result<Vec<SettleReply>, ScheduleError> {
     let mut command = context.call(script);
-    command
-        .arg(context.keys.channel())
-        .arg(context.limits.lease_ms);
+    command.arg(context.channel()).arg(context.limits.lease_ms);
     for settling in batch {
         match settling {
             Settling::Lease(lease, settlement) => {

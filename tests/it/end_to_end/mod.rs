@@ -58,6 +58,7 @@ mod retried_bodies;
 mod reused_names;
 mod rights;
 mod set_aside;
+mod shares;
 mod sharing;
 mod tls;
 mod trace_export;

@@ -199,6 +199,33 @@ async fn what_redis_lost_is_put_back_at_the_next_start() {
     assert!(merchant.arrived().is_none());
 }
 
+/// As docs/operations.md says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_of_partitions_is_changed_by_loading_an_empty_redis() {
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut own = config(dir.path(), Stores::Redis);
+    own.schedule.partitions = 2;
+    let server = Server::open(own.clone(), None, None).await;
+    let mut asked = registration("a", &merchant);
+    asked["delay"] = "1s".into();
+    server.register(asked).await;
+    server.stop().await;
+    own.schedule.partitions = 256;
+    let error = App::start(own.clone()).await.err().expect("it is refused");
+    let text = format!("{error:#}");
+    assert!(text.contains("start it with --partitions 2"), "{text}");
+    let url = own.schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
+    flush.expect("flushed");
+    let server = Server::open(own, None, None).await;
+    assert_eq!(merchant.call().await.body, b"id=a");
+    server.until_state("a", "delivered").await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_in_use_is_refused() {
     let first = Server::start(Stores::Embedded).await;

@@ -1,6 +1,6 @@
 //! The schedule finds its servers again: through Sentinel, and in a cluster.
 
-use crate::schedule_contract::fixture::{LIMITS, START_MS, entry, lane_of};
+use crate::schedule_contract::fixture::{LIMITS, START_MS, entry, lane_of, partition_of};
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::sentinels::Sentinels;
 use crate::support::within;
@@ -44,19 +44,8 @@ async fn whole(schedule: &RedisSchedule) {
 
 /// An entry whose lane is in this partition.
 fn entry_in(partition: usize, partitions: usize, id: &str) -> Entry {
-    // As the schedule does it (FNV-1a): no other rule would find what is there.
-    let number = |lane: &str| {
-        let name = lane_of(lane);
-        let hash = name
-            .as_str()
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-            });
-        (hash ^ (hash >> 32)) % partitions as u64
-    };
     let mut lanes = (0..).map(|lane| format!("shop-{lane}"));
-    let lane = lanes.find(|lane| number(lane) == partition as u64);
+    let lane = lanes.find(|lane| partition_of(&lane_of(lane), partitions) == partition);
     entry(&lane.expect("some lane"), &format!("{partition}-{id}"), 0)
 }
 

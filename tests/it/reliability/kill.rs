@@ -292,3 +292,8 @@ async fn redis_and_sqlite() {
 async fn redis_and_postgres() {
     run(Stores::RedisAndPostgres).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_partitions() {
+    run(Stores::PartitionsAndPostgres).await;
+}

@@ -5,6 +5,7 @@
 
 use super::plan::Plan;
 use super::receiver::Try;
+use super::stage::SHARED_PARTITIONS;
 use crate::support::redis::{RedisServer, connect};
 use ringback::schedule::envelope::decode_header;
 
@@ -20,11 +21,15 @@ pub struct OutLease {
 /// Reads the leases of attempts, each with the header of its entry, and empties Redis if that is asked for,
 /// in one step.
 const READ: &str = "
-    local found, leases = {}, redis.call('ZRANGE', '{rb:0}:leases', 0, -1, 'WITHSCORES')
-    for i = 1, #leases, 2 do
-      local envelope = redis.call('HGET', '{rb:0}:jobs', leases[i])
-      if envelope and redis.call('HEXISTS', '{rb:0}:changing', leases[i]) == 0 then
-        found[#found + 1] = { leases[i], leases[i + 1], string.sub(envelope, 1, 56) }
+    local found = {}
+    for partition = 0, ARGV[2] - 1 do
+      local prefix = '{rb:' .. partition .. '}:'
+      local leases = redis.call('ZRANGE', prefix .. 'leases', 0, -1, 'WITHSCORES')
+      for i = 1, #leases, 2 do
+        local envelope = redis.call('HGET', prefix .. 'jobs', leases[i])
+        if envelope and redis.call('HEXISTS', prefix .. 'changing', leases[i]) == 0 then
+          found[#found + 1] = { leases[i], leases[i + 1], string.sub(envelope, 1, 56) }
+        end
       end
     end
     if ARGV[1] == 'flush' then redis.call('FLUSHALL') end
@@ -43,7 +48,7 @@ pub async fn flush(server: &RedisServer) -> Vec<OutLease> {
 async fn read(server: &RedisServer, then: &str) -> Vec<OutLease> {
     let mut connection = connect(&server.url(0)).await;
     let mut command = redis::cmd("EVAL");
-    command.arg(READ).arg(0).arg(then);
+    command.arg(READ).arg(0).arg(then).arg(SHARED_PARTITIONS);
     let found: Vec<(String, String, Vec<u8>)> = command
         .query_async(&mut connection)
         .await

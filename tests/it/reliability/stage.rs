@@ -34,6 +34,8 @@ pub enum Stores {
     RedisAndSqlite,
     /// Redis and PostgreSQL, two servers.
     RedisAndPostgres,
+    /// Redis with so many partitions that two servers share them out, and PostgreSQL.
+    PartitionsAndPostgres,
     /// A primary with replicas behind sentinels, and PostgreSQL; two servers.
     SentinelsAndPostgres,
     /// A cluster, and PostgreSQL; two servers.
@@ -42,6 +44,8 @@ pub enum Stores {
 
 /// Partitions of a schedule in a cluster.
 pub const CLUSTER_PARTITIONS: usize = 8;
+/// Partitions of one Redis that are shared out, and the most that any has.
+pub const SHARED_PARTITIONS: usize = 16;
 
 impl Stores {
     /// For messages and names of files.
@@ -50,6 +54,7 @@ impl Stores {
             Self::Embedded => "embedded",
             Self::RedisAndSqlite => "redis-and-sqlite",
             Self::RedisAndPostgres => "redis-and-postgres",
+            Self::PartitionsAndPostgres => "partitions-and-postgres",
             Self::SentinelsAndPostgres => "sentinels-and-postgres",
             Self::ClusterAndPostgres => "cluster-and-postgres",
         }
@@ -58,7 +63,21 @@ impl Stores {
     fn servers(self) -> usize {
         match self {
             Self::Embedded | Self::RedisAndSqlite => 1,
-            Self::RedisAndPostgres | Self::SentinelsAndPostgres | Self::ClusterAndPostgres => 2,
+            Self::RedisAndPostgres
+            | Self::PartitionsAndPostgres
+            | Self::SentinelsAndPostgres
+            | Self::ClusterAndPostgres => 2,
+        }
+    }
+
+    fn partitions(self) -> usize {
+        match self {
+            Self::Embedded
+            | Self::RedisAndSqlite
+            | Self::RedisAndPostgres
+            | Self::SentinelsAndPostgres => 1,
+            Self::PartitionsAndPostgres => SHARED_PARTITIONS,
+            Self::ClusterAndPostgres => CLUSTER_PARTITIONS,
         }
     }
 }
@@ -120,6 +139,7 @@ pub struct Stage {
     postgres_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
     lost_leases: HashMap<Try, usize>,
+    partitions: usize,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
     complaints: Arc<Mutex<Complaints>>,
@@ -139,21 +159,23 @@ impl Stage {
     async fn begin(stores: Stores, receiver: &Receiver, has_lines: bool) -> Self {
         let redis = match stores {
             Stores::Embedded | Stores::SentinelsAndPostgres | Stores::ClusterAndPostgres => None,
-            Stores::RedisAndSqlite | Stores::RedisAndPostgres => Some(RedisServer::start(&[
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                "everysec",
-            ])),
+            Stores::RedisAndSqlite | Stores::RedisAndPostgres | Stores::PartitionsAndPostgres => {
+                let durable = ["--appendonly", "yes", "--appendfsync", "everysec"];
+                Some(RedisServer::start(&durable))
+            }
         };
         let several = match stores {
-            Stores::Embedded | Stores::RedisAndSqlite | Stores::RedisAndPostgres => None,
+            Stores::Embedded
+            | Stores::RedisAndSqlite
+            | Stores::RedisAndPostgres
+            | Stores::PartitionsAndPostgres => None,
             Stores::SentinelsAndPostgres => Some(SeveralRedis::Sentinels(Sentinels::start().await)),
             Stores::ClusterAndPostgres => Some(SeveralRedis::Cluster(RedisCluster::start().await)),
         };
         let postgres = match stores {
             Stores::Embedded | Stores::RedisAndSqlite => None,
             Stores::RedisAndPostgres
+            | Stores::PartitionsAndPostgres
             | Stores::SentinelsAndPostgres
             | Stores::ClusterAndPostgres => {
                 let server = PostgresServer::start(&["fsync=on"]);
@@ -171,6 +193,7 @@ impl Stage {
             redis,
             several,
             postgres,
+            partitions: stores.partitions(),
             running: (0..stores.servers()).map(|_| None).collect(),
             lost_leases: HashMap::new(),
             senders: Vec::new(),
@@ -244,8 +267,8 @@ impl Stage {
         if let Some(url) = self.redis_url() {
             arguments.extend(["--redis".to_string(), url]);
         }
-        if let Some(SeveralRedis::Cluster(_)) = &self.several {
-            arguments.extend(["--partitions".to_string(), CLUSTER_PARTITIONS.to_string()]);
+        if self.redis_url().is_some() {
+            arguments.extend(["--partitions".to_string(), self.partitions.to_string()]);
         }
         if let Some((server, database)) = &self.postgres {
             let url = match &self.postgres_line {
@@ -291,9 +314,11 @@ impl Stage {
     }
 
     /// Each partition, and the URL of the server that has it now.
-    async fn partitions(&self) -> Vec<(String, usize)> {
+    async fn places(&self) -> Vec<(String, usize)> {
         match (&self.redis, &self.several) {
-            (Some(redis), _) => vec![(redis.url(0), 0)],
+            (Some(redis), _) => (0..self.partitions)
+                .map(|partition| (redis.url(0), partition))
+                .collect(),
             (None, Some(SeveralRedis::Sentinels(sentinels))) => {
                 vec![(sentinels.node_url(sentinels.primary().await), 0)]
             }
@@ -383,7 +408,7 @@ impl Stage {
     /// since it is due at the edge of the horizon; the audit tells whether Redis lacks any of it that it must hold. The
     /// reconciler gets its minute for what a kill left between the stores.
     pub async fn drained(&self, pending: &BTreeSet<String>) {
-        let partitions = self.partitions().await;
+        let partitions = self.places().await;
         if partitions.is_empty() {
             return;
         }
@@ -438,8 +463,8 @@ impl Stage {
                 audit.args(["--redis", &url]);
             }
         }
-        if let Some(SeveralRedis::Cluster(_)) = &self.several {
-            audit.args(["--partitions", &CLUSTER_PARTITIONS.to_string()]);
+        if !is_embedded {
+            audit.args(["--partitions", &self.partitions.to_string()]);
         }
         let output = audit.output().await.expect("the program");
         let text = [output.stdout, output.stderr].concat();

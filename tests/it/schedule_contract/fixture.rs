@@ -306,6 +306,15 @@ pub fn place_in(lane: &str, id: &str) -> KeyInLane {
     }
 }
 
+/// Which of so many partitions a lane is in, as the schedule does it (FNV-1a): no other rule would find what is there.
+pub fn partition_of(lane: &Lane, partitions: usize) -> usize {
+    let hash = (lane.as_str().bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let partition = (hash ^ (hash >> 32)) % partitions as u64;
+    usize::try_from(partition).expect("below the number of partitions")
+}
+
 /// The lane that `entry` puts a notification in.
 pub fn lane_of(lane: &str) -> Lane {
     Lane::from_name(&format!("https://{lane}.example"))

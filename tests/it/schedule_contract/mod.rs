@@ -36,6 +36,7 @@ mod registering;
 mod reserving;
 mod restoring;
 mod sentinels;
+mod shares;
 mod skipping;
 mod steps;
 mod unknown_changes;

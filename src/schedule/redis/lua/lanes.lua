@@ -444,7 +444,12 @@ local function earliest(used_up, skipped)
 end
 
 -- Wakes the other instances if this script brought the first turn, `first` by `earliest`. They may know of it
--- already: it may be no earlier than the first one before.
+-- already: it may be no earlier than the first one before. A channel with '!' before it is that of a partition from which the
+-- caller does not claim at once. What is due there then may be what its owner cannot serve now, which would hide what comes
+-- after it; so the owner is told of that as well.
 local function publish_if_first(first, channel)
-  if placed_us and first and placed_us <= first then call('PUBLISH', channel, ms_of(placed_us)) end
+  if not placed_us or not first then return end
+  local is_of_another = string.sub(channel, 1, 1) == '!'
+  if is_of_another then channel = string.sub(channel, 2) end
+  if placed_us <= first or is_of_another and first < NEXT_US then call('PUBLISH', channel, ms_of(placed_us)) end
 end

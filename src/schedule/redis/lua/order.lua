@@ -2,7 +2,7 @@
 -- order key due. If this is not called, the next one is due when the lease would have expired, or when it is to be
 -- asked again whether a lower number has ended.
 --
--- ARGV   6 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances (`publish_if_first`)
 --        7 lane
 --        8 key of the entry whose lease was settled
 --        9 expiry of that lease

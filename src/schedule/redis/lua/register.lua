@@ -1,6 +1,6 @@
 -- register: adds entries, except those whose key has an entry already.
 --
--- ARGV   6 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances (`publish_if_first`)
 --        7 how long after it was accepted an entry is certainly new, ms; 0 for never. After that, the
 --          journal must be asked before it is sent: another instance may have put it here, sent and
 --          forgotten it, or changed it by hand

@@ -1,6 +1,6 @@
 -- restore: puts entries back that are pending in the journal.
 --
--- ARGV   6 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances (`publish_if_first`)
 --        then for each entry: key, lane, its score in the lane, when it was accepted, envelope; no key twice
 -- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
 --        progress

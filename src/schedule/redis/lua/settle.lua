@@ -1,7 +1,7 @@
 -- settle: ends leases on entries, and on keys that had no entry; each only if its lease is the one in
 -- force.
 --
--- ARGV   6 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances (`publish_if_first`)
 --        7 how long the lease of an attempt lasts, ms
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
 --        instant, bytes, what is reported about the lane: a number, at least 0: how long an answer took in ms,

@@ -1,19 +1,39 @@
--- heartbeat: notes that an instance is alive. An instance claims nothing while it has as many attempts in
--- flight as it may have.
+-- heartbeat: notes that an instance is alive, and whether it claims; and says which instances claim. An instance claims
+-- nothing while it has as many attempts in flight as it may have.
 --
--- KEYS   1 meta
+-- KEYS   meta of each of some partitions
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 the instance
--- Reply  {}
+--        3 '1' if it claims
+--        4 for how long after its heartbeat an instance counts as one that claims, ms
+-- Reply  the names of the instances that claim, as the first of these partitions has them in which this one is entered
 -- Keeps  an instance that must call inspect.lua first is not entered here.
 
+local now, instance, claims, claims_for = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
 local call = redis.call
-call('HDEL', KEYS[1], '') -- a full server refuses nothing after this
-if call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return {} end
-local now = ARGV[1]
+
 if now == '' then
   local time = call('TIME')
   now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 end
-call('HSET', KEYS[1], 'at:' .. ARGV[2], now)
-return {}
+
+local function claiming_in(META)
+  local fields, names = call('HGETALL', META), {}
+  for i = 1, #fields, 2 do
+    local at = string.sub(fields[i], 1, 7) == 'claims:' and tonumber(fields[i + 1])
+    -- A time ahead is of a clock that was set back since.
+    if at and math.abs(tonumber(now) - at) < claims_for then names[#names + 1] = string.sub(fields[i], 8) end
+  end
+  return names
+end
+
+local names
+for _, META in ipairs(KEYS) do
+  call('HDEL', META, '') -- a full server refuses nothing after this
+  if call('HEXISTS', META, instance) == 1 then
+    call('HSET', META, 'at:' .. instance, now)
+    if claims then call('HSET', META, 'claims:' .. instance, now) else call('HDEL', META, 'claims:' .. instance) end
+    names = names or claiming_in(META)
+  end
+end
+return names or {}

@@ -3,6 +3,7 @@
 -- KEYS   1 epoch    STRING  the owner of the data
 --        2 meta     HASH    instance -> how many changes it has made here, and
 --                     at:INSTANCE  when it last claimed or sent a heartbeat
+--                     claims:INSTANCE  when it last sent a heartbeat, if it was claiming then (heartbeat.lua)
 --                     owner        the same as `epoch`, because either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
 --                                  clock; a new one each time a loss of data is found
@@ -81,7 +82,7 @@ for name, at in pairs(held) do
     if at < NOW - FORGET_MS then
       -- Other instances that start now may compare the same write count, so it is kept.
       if other ~= earlier then
-        call('HDEL', META, name, other, 'horizon:' .. other)
+        call('HDEL', META, name, other, 'horizon:' .. other, 'claims:' .. other)
         held[other] = nil
       end
     elseif other ~= instance and at > NOW - alive_ms then

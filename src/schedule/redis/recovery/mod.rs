@@ -1,6 +1,7 @@
 //! Whose data it is, and whether it is complete: inspecting it, emptying it, and reporting how loading
 //! goes.
 
+mod heartbeat;
 pub mod server_run;
 pub mod write_counters;
 
@@ -197,42 +198,15 @@ impl Recoverable for RedisSchedule {
     }
 
     async fn heartbeat(&self) -> Result<(), ScheduleError> {
-        let beats = self.partitions.iter().map(|partition| async move {
-            let (keys, writes) = (&partition.context.keys, &partition.context.writes);
-            let mut command = self.scripts.heartbeat.call();
-            command.arg(1).arg(keys.meta());
-            partition.context.add_now(&mut command);
-            command.arg(writes.instance());
-            let beat = partition
-                .reads
-                .run_script(&self.scripts.heartbeat, &command);
-            beat.await.map(drop)
-        });
-        let beats: Vec<_> = beats.collect();
-        // One that fails does not keep the others from it.
-        let beats: Vec<_> = stream::iter(beats).buffered(AT_ONCE).collect().await;
-        beats.into_iter().collect()
+        self.send_heartbeat().await
+    }
+
+    async fn wait_for_instances(&self) {
+        self.instances.changed().await;
     }
 
     async fn deregister(&self) {
-        let leaves = self.partitions.iter().map(|partition| async move {
-            let (keys, writes) = (&partition.context.keys, &partition.context.writes);
-            let mut command = self.scripts.deregister.call();
-            command.arg(1).arg(keys.meta()).arg(writes.instance());
-            let left = partition
-                .reads
-                .run_script(&self.scripts.deregister, &command)
-                .await;
-            if let Err(error) = left {
-                tracing::debug!(
-                    %error,
-                    "Redis could not be told that this instance has stopped; the instance may count as running for 30 s \
-                     after its last claim or heartbeat"
-                );
-            }
-        });
-        let leaves: Vec<_> = leaves.collect();
-        stream::iter(leaves).buffered(AT_ONCE).collect::<()>().await;
+        self.send_deregistration().await;
     }
 }
 
