@@ -9,7 +9,7 @@ DEAD_LETTERS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test valkey kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares page-times
+.PHONY: help test valkey kill replay interleavings demo screenshots openapi lint format clippy doc bench fair-shares page-times window
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -82,3 +82,6 @@ fair-shares: ## Measure how late calls are beside destinations in trouble
 
 page-times: ## Measure the pages with a million notifications, with a PostgreSQL server found or fetched first
 	$(with_servers) cargo bench --locked --bench page
+
+window: ## Measure ten million pending notifications, with Redis and PostgreSQL servers found or fetched first
+	$(with_servers) cargo bench --locked --bench window

@@ -1,4 +1,4 @@
-//! The receiver: acknowledges all calls, counts them, and records how late each one arrived.
+//! The receiver: acknowledges all calls but those to [`REFUSED`], counts them, and records how late each one arrived.
 //!
 //! It runs as a separate process: the same program, started with the argument [`ROLE`]. It listens on one port
 //! for each lane and prints the ports. It answers each `GET` request with its statistics.
@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::process::Stdio;
@@ -20,6 +20,9 @@ use tokio::process::{Child, ChildStdin, Command};
 
 /// The first argument that makes this program the receiver.
 pub const ROLE: &str = "receiver";
+
+/// Calls to this path are answered with the status 500.
+pub const REFUSED: &str = "/refuse";
 
 /// The receiver's statistics since the last reset.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -153,6 +156,7 @@ async fn answer(
         ))));
     }
     let arrived_us = now_us();
+    let is_refused = request.uri().path() == REFUSED;
     let body = request
         .into_body()
         .collect()
@@ -168,7 +172,11 @@ async fn answer(
             .expect("not poisoned")
             .push((arrived_us.saturating_sub(due_us), due_us));
     }
-    Ok(Response::new(Full::new(Bytes::from_static(b"success"))))
+    let mut answer = Response::new(Full::new(Bytes::from_static(b"success")));
+    if is_refused {
+        *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    Ok(answer)
 }
 
 /// The due time at the start of a body (`due=<ms since 1970>&...`), in microseconds since 1970.

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -56,12 +56,18 @@ impl fmt::Display for Stores {
 /// default, and writes a checkpoint less often.
 const POSTGRES: &[&str] = &["fsync=on", "shared_buffers=512MB", "max_wal_size=8GB"];
 
+/// Maximum time until the server is ready. After that, the run fails.
+const LONGEST_START: Duration = Duration::from_secs(60);
+
 /// A server with its stores. The processes end when this value is dropped. [`Setup::stop`] ends the server and
 /// Redis, and waits until they have ended.
 pub struct Setup {
-    ringback: Child,
+    ringback: Option<Child>,
+    /// The arguments of the server.
+    arguments: Vec<String>,
     redis: Option<Child>,
-    postgres: Option<PostgresServer>,
+    /// PostgreSQL, if it is used.
+    pub postgres: Option<PostgresServer>,
     /// The URL of Redis, if it is used.
     pub redis_url: Option<String>,
     _dir: TempDir,
@@ -75,6 +81,11 @@ pub struct Setup {
 impl Setup {
     /// Starts the stores and then the server. Waits until the server is ready.
     pub async fn start(stores: Stores) -> Self {
+        Self::start_with(stores, &[]).await
+    }
+
+    /// As [`Setup::start`], with further settings of PostgreSQL.
+    pub async fn start_with(stores: Stores, postgres_settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -91,7 +102,7 @@ impl Setup {
         }
         let mut postgres = None;
         if stores == Stores::RedisPostgres {
-            let server = PostgresServer::start(POSTGRES);
+            let server = PostgresServer::start(&[POSTGRES, postgres_settings].concat());
             arguments.extend(["--journal".to_string(), server.url("postgres")]);
             postgres = Some(server);
         }
@@ -100,16 +111,13 @@ impl Setup {
         }
         let port = free_port();
         let url = format!("http://127.0.0.1:{port}");
-        let ringback = Command::new(env!("CARGO_BIN_EXE_ringback"))
-            .args(arguments)
-            .args(["--listen", &format!("127.0.0.1:{port}"), "--log", "warn"])
-            .args(["--allow-destination", "127.0.0.0/8", "--data-dir"])
-            .arg(dir.path())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the server");
-        let setup = Self {
-            ringback,
+        let others = ["--log", "warn", "--allow-destination", "127.0.0.0/8"];
+        arguments.extend(others.map(str::to_string));
+        arguments.extend(["--listen".to_string(), format!("127.0.0.1:{port}")]);
+        arguments.extend(["--data-dir".to_string(), dir.path().display().to_string()]);
+        let mut setup = Self {
+            ringback: None,
+            arguments,
             redis,
             postgres,
             redis_url,
@@ -118,8 +126,37 @@ impl Setup {
             client,
             runs: AtomicUsize::new(0),
         };
-        setup.ready().await;
+        setup.start_server().await;
         setup
+    }
+
+    /// Starts the server, which does not run. Returns how long it took until the server was ready.
+    pub async fn start_server(&mut self) -> Duration {
+        let started = Instant::now();
+        let ringback = Command::new(env!("CARGO_BIN_EXE_ringback"))
+            .args(&self.arguments)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the server");
+        self.ringback = Some(ringback);
+        self.ready().await;
+        started.elapsed()
+    }
+
+    /// Has the server stop, and waits until it has. The stores go on.
+    pub async fn stop_server(&mut self) {
+        let mut ringback = self.ringback.take().expect("it runs");
+        let process = ringback.id().expect("it runs").to_string();
+        let sent = Command::new("kill").args(["-TERM", &process]).status();
+        assert!(sent.await.expect("kill").success());
+        let status = ringback.wait().await.expect("the server ends");
+        assert!(status.success(), "the server ended with {status}");
+    }
+
+    /// The id of the server's process.
+    pub fn process(&self) -> u32 {
+        let process = self.ringback.as_ref().and_then(Child::id);
+        process.expect("it runs")
     }
 
     /// The number of the next run. No other run against this server has the same number.
@@ -130,26 +167,29 @@ impl Setup {
     /// The processor time that the server and its stores have taken so far.
     pub fn processor_time(&self) -> ProcessorTime {
         ProcessorTime::read(Processes {
-            server: self.ringback.id(),
+            server: self.ringback.as_ref().and_then(Child::id),
             redis: self.redis.as_ref().and_then(Child::id),
             postgres: self.postgres.as_ref().map(PostgresServer::process),
         })
     }
 
     async fn ready(&self) {
-        for _ in 0..200 {
+        let started = Instant::now();
+        while started.elapsed() < LONGEST_START {
             let answer = self.client.get(format!("{}/readyz", self.url)).send().await;
             if answer.is_ok_and(|answer| answer.status() == 200) {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         panic!("the server did not become ready");
     }
 
     /// Kills the server and Redis, and waits until they have ended.
     pub async fn stop(mut self) {
-        self.ringback.kill().await.expect("the server ends");
+        if let Some(ringback) = &mut self.ringback {
+            ringback.kill().await.expect("the server ends");
+        }
         if let Some(redis) = &mut self.redis {
             redis.kill().await.expect("Redis ends");
         }

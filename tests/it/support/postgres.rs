@@ -15,14 +15,16 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Ports that are tried, since another process may take a free one before the server does.
 const TRIES: usize = 5;
+/// Lines of its log that are kept for whoever asks for them.
+const MOST_LINES: usize = 10_000;
 /// The user that all databases of these servers belong to.
 const OWNER: &str = "ringback";
 
@@ -52,6 +54,7 @@ struct Running {
     pipe: Option<ChildStdin>,
     /// Reads what the server says; ends with the last of its processes.
     reader: Option<JoinHandle<()>>,
+    log: Arc<Mutex<Vec<String>>>,
     /// The processes that were stopped in their tracks.
     paused: Vec<String>,
 }
@@ -82,6 +85,13 @@ impl PostgresServer {
     #[allow(dead_code, reason = "only the benchmarks ask for it")]
     pub fn process(&self) -> u32 {
         first_process(self.dir.path())
+    }
+
+    /// Takes what it has logged since it was started, or since this was called last; at most [`MOST_LINES`].
+    #[allow(dead_code, reason = "only the benchmarks ask for it")]
+    pub fn take_log(&self) -> Vec<String> {
+        let running = self.running.as_ref().expect("it runs");
+        std::mem::take(&mut *running.log.lock().expect("not poisoned"))
     }
 
     /// Kills it with SIGKILL; returns when all of it is dead.
@@ -193,11 +203,21 @@ impl Running {
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("ready to accept")));
         // Read on, or the server would block once the pipe is full.
-        let reader = std::thread::spawn(move || lines.for_each(drop));
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let kept = log.clone();
+        let reader = std::thread::spawn(move || {
+            for line in lines {
+                let mut kept = kept.lock().expect("not poisoned");
+                if kept.len() < MOST_LINES {
+                    kept.push(line.unwrap_or_default());
+                }
+            }
+        });
         let running = Self {
             recovery,
             pipe,
             reader: Some(reader),
+            log,
             paused: Vec::new(),
         };
         ready.then_some(running)
