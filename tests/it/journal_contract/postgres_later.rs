@@ -12,6 +12,9 @@ use ringback::domain::later::LaneAfter;
 use ringback::domain::notification::{Registration, Start, Target};
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{Cursor, Journal, JournalMaintenance as _, JournalReads as _};
+use ringback::maintenance::duty::{Duty as _, Step};
+use ringback::maintenance::later_lanes::LaterLanes;
+use std::sync::Arc;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -73,6 +76,60 @@ async fn what_is_due_later_is_found_in_few_rows_whatever_the_planner_believes() 
         let read = rows_read(&store, journal).await;
         assert!(read < 2 * 100, "{read} rows for a page of 100");
     }
+}
+
+/// The duty of a server that has just been started; how many it enters.
+async fn run_duty(journal: &Arc<dyn Journal>, now_ms: i64) -> u64 {
+    let mut duty = LaterLanes::new(journal.clone());
+    loop {
+        if let Step::Done(entered) = duty.step(now_ms).await.expect("it runs") {
+            return entered;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_again_does_not_read_all_that_is_pending_again() {
+    const DAY_MS: i64 = 24 * HOUR_MS;
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    let later = |number: u32| Registration {
+        start: Start::After(20 * DAY_MS),
+        ..registration(key(&number.to_string()))
+    };
+    // More than one page.
+    let later: Vec<_> = (0..1_100)
+        .map(|number| registering_at(later(number), START_MS))
+        .collect();
+    for part in later.chunks(250) {
+        journal.register(part).await.expect("kept");
+    }
+    let mut connection = connect(&store.url).await;
+    let mut forget = async || {
+        let forget = "UPDATE statuses SET later_lane = NULL WHERE ctid IN (SELECT ctid FROM statuses LIMIT 7)";
+        run(&mut connection, forget).await;
+    };
+    // As a server of an earlier version writes them.
+    forget().await;
+    assert_eq!(run_duty(&journal, START_MS).await, 7);
+    forget().await;
+    assert_eq!(
+        run_duty(&journal, START_MS + 1).await,
+        7,
+        "there was such a server a moment ago"
+    );
+    assert_eq!(run_duty(&journal, START_MS + 2).await, 0);
+    forget().await;
+    assert_eq!(run_duty(&journal, START_MS + 2).await, 0, "nothing is read");
+    assert_eq!(run_duty(&journal, START_MS + DAY_MS + 1).await, 0);
+    assert_eq!(run_duty(&journal, START_MS + DAY_MS + 2).await, 7);
+    assert_eq!(run_duty(&journal, START_MS + DAY_MS + 3).await, 0);
+    forget().await;
+    assert_eq!(
+        run_duty(&journal, START_MS + DAY_MS).await,
+        7,
+        "the clock was set back"
+    );
 }
 
 /// The statements of docs/runbooks.md.
