@@ -41,7 +41,8 @@ impl ProcessorTime {
             let children = children
                 .split_whitespace()
                 .filter_map(|text| text.parse().ok());
-            children.map(of_process).sum::<u64>() + of_process(first)
+            // Without those that have ended, the sum would become smaller when a session ends.
+            children.map(of_process).sum::<u64>() + of_process(first) + of_ended_children(first)
         });
         Self {
             server: processes.server.map_or(0, of_process),
@@ -70,6 +71,19 @@ impl fmt::Display for TimeOfEach {
             self.server_us, self.redis_us, self.postgres_us
         )
     }
+}
+
+/// How many ticks a second of processor time has in `/proc/PID/stat`.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// The time of the children of a process that have ended, in nanoseconds; counted in ticks.
+fn of_ended_children(id: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The name of the program, in brackets, may have blanks.
+    let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(13).take(2);
+    let ticks = ticks.filter_map(|text| text.parse::<u64>().ok());
+    ticks.sum::<u64>() * (1_000_000_000 / TICKS_PER_SECOND)
 }
 
 /// The time of all threads of a process, in nanoseconds. Finer than the ticks of `/proc/PID/stat`.

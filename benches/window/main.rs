@@ -55,8 +55,8 @@ const POSTGRES: &[&str] = &["log_min_duration_statement=100", "max_wal_size=4GB"
 /// How long after the filling the window may last: less than half of the default horizon.
 const WINDOW_MS: i64 = 29 * 60_000;
 /// How long the measurements take before what is in the window becomes due: at first, and for each round.
-const FIRST_ROUND_MS: i64 = 8 * 60_000;
-const ROUND_MS: i64 = 4 * 60_000;
+const FIRST_ROUND_MS: i64 = 10 * 60_000;
+const ROUND_MS: i64 = 8 * 60_000;
 /// How long the server has nothing to do before it counts as idle, and for how long that is measured.
 const BEFORE_IDLE: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(30);
@@ -111,7 +111,7 @@ impl Options {
             && options.in_window > 0
             && options.destinations >= options.lanes as u64
             && (32..=65_536).contains(&options.body_bytes)
-            && (1..=4).contains(&options.rounds)
+            && (1..=2).contains(&options.rounds)
             && options.lanes > 0
             && options.late_seconds >= 5
             && options.drained > 0;
@@ -136,7 +136,7 @@ fn main() {
     let Some(options) = Options::parse() else {
         eprintln!(
             "options: --pending N (more than those in the window and one for each destination) --in-window N \
-             --destinations N --body-bytes N (32 to 65536) --rounds N (4 at most) --later N (0: not measured) --lanes N \
+             --destinations N --body-bytes N (32 to 65536) --rounds N (2 at most) --later N (0: not measured) --lanes N \
              --late-seconds N (5 at least) --drained N"
         );
         std::process::exit(2);
