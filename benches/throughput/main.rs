@@ -27,6 +27,7 @@ mod processor_time;
 mod rebuild;
 mod receiver;
 mod report;
+#[expect(dead_code, reason = "the benchmark `window` stops and starts it")]
 mod server;
 
 use receiver::Receiver;
