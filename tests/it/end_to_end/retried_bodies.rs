@@ -33,6 +33,7 @@ on_journals_beside_redis!(
     what_begins_again_has_it_in_redis,
     one_that_the_journal_has_lost_is_set_aside,
     what_the_journal_has_lost_altogether_can_be_registered_again,
+    what_is_registered_anew_replaces_what_the_journal_has_lost,
 );
 
 /// A server whose clock is turned by hand, a merchant that does not accept the first attempts, and the registration.
@@ -217,14 +218,8 @@ async fn one_that_the_journal_has_lost_is_set_aside(stores: Stores) {
     assert!(merchant.arrived().is_none());
 }
 
-/// As when an older copy of the journal was restored. It cannot be sent, and nothing of it is in the way of the same
-/// notification when its owner registers it again.
-async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: Stores) {
-    let (server, mut merchant, asked) = stage(stores, 1).await;
-    let mut redis = redis_of(&server).await;
-    server.register(asked.clone()).await;
-    whole_call(&mut merchant, 1).await;
-    assert!(!has_body_after(&mut redis, 1).await);
+/// The journal loses everything, as when an older copy of it was restored.
+async fn forget_in_the_journal(server: &Server, stores: Stores) {
     let journal = &server.config().journal;
     for table in [
         "attempts",
@@ -237,6 +232,17 @@ async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: St
             sql(journal, &format!("DELETE FROM {table}")).await;
         }
     }
+}
+
+/// As when an older copy of the journal was restored. It cannot be sent, and nothing of it is in the way of the same
+/// notification when its owner registers it again.
+async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: Stores) {
+    let (server, mut merchant, asked) = stage(stores, 1).await;
+    let mut redis = redis_of(&server).await;
+    server.register(asked.clone()).await;
+    whole_call(&mut merchant, 1).await;
+    assert!(!has_body_after(&mut redis, 1).await);
+    forget_in_the_journal(&server, stores).await;
     server.clock().advance(60_000);
     let put_off = async {
         while !entry_in(&mut redis).await.1.was_put_off {
@@ -250,6 +256,31 @@ async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: St
     whole_call(&mut merchant, 1).await;
     let view = server.until_state("order-1", "delivered").await;
     assert_eq!(view["attempts_made"], 1);
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+/// Redis still has what was registered before, with another body and webhook id.
+async fn what_is_registered_anew_replaces_what_the_journal_has_lost(stores: Stores) {
+    let (server, mut merchant, mut asked) = stage(stores, 0).await;
+    let mut redis = redis_of(&server).await;
+    asked["delay"] = json!("1m");
+    let mut before = asked.clone();
+    before["body"] = json!("what was asked for at first");
+    server.register(before).await;
+    let (_, lost) = entry_in(&mut redis).await;
+    forget_in_the_journal(&server, stores).await;
+
+    server.register(asked).await;
+    let (_, entry) = entry_in(&mut redis).await;
+    assert_ne!(entry.notification.webhook_id, lost.notification.webhook_id);
+    server.clock().advance(60_000);
+    whole_call(&mut merchant, 1).await;
+    let view = server.until_state("order-1", "delivered").await;
+    assert_eq!(
+        view["webhook_id"],
+        entry.notification.webhook_id.to_string()
+    );
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }
