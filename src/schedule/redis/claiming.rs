@@ -40,11 +40,11 @@ struct Gathered {
 
 /// Whether a claim goes on with the next partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum Gathering {
     /// It does.
-    Partition,
+    Continues,
     /// The leases that it has must be used.
-    End,
+    Ends,
 }
 
 impl RedisSchedule {
@@ -128,7 +128,7 @@ impl RedisSchedule {
                     _ => gathered.quota,
                 };
                 let lanes = skipped.iter().filter(|lane| self.number_of(lane) == number);
-                if self.gather(&mut gathered, number, part, lanes).await? == Next::End {
+                if self.gather(&mut gathered, number, part, lanes).await? == Gathering::Ends {
                     self.begin_with(number, &gathered);
                     break 'rounds;
                 }
@@ -173,9 +173,9 @@ impl RedisSchedule {
         number: usize,
         part: ClaimQuota,
         skipped: impl Iterator<Item = &Lane> + Send,
-    ) -> Result<Next, ScheduleError> {
+    ) -> Result<Gathering, ScheduleError> {
         if !gathered.leases.is_empty() && gathered.started.elapsed() > LONGEST_GATHERING {
-            return Ok(Next::End);
+            return Ok(Gathering::Ends);
         }
         // A failure closes the connection.
         let host = self
@@ -192,7 +192,7 @@ impl RedisSchedule {
                 gathered.due_ms[number] = claimed.next_due_ms.unwrap_or(NEVER_MS);
                 self.wakes
                     .claimed(number, claimed.next_due_ms, claimed.is_limited);
-                return Ok(Next::Partition);
+                return Ok(Gathering::Continues);
             }
             Err(error) => error,
         };
@@ -214,7 +214,7 @@ impl RedisSchedule {
             ) {
                 gathered.failed += 1;
                 gathered.failure = Some(error);
-                return Ok(Next::Partition);
+                return Ok(Gathering::Continues);
             }
         }
         if gathered.leases.is_empty() {
@@ -226,7 +226,7 @@ impl RedisSchedule {
             %error,
             "claiming from a partition of the schedule failed; the next claim tries again"
         );
-        Ok(Next::End)
+        Ok(Gathering::Ends)
     }
 
     /// The result of a claim. What is due in partitions that were not asked is known as before.
