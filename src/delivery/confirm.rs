@@ -111,7 +111,7 @@ impl Worker {
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             let looked_up = if expired_before {
-                recorder.journal().fence(&key).await
+                recorder.fence(key.clone()).await
             } else {
                 recorder.snapshot(key.clone()).await
             };

@@ -67,9 +67,8 @@ impl<Decorator: JournalDecorator> JournalWrites for Decorator {
         unless_empty!(self, Record, record, batch)
     }
 
-    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
-        let calling = self.inner().fence(key);
-        self.around(JournalCall::Fence, calling).await
+    async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        unless_empty!(self, Fence, fence, keys)
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {

@@ -3,12 +3,15 @@
 //! The functions are pure. A journal reads the notification in a transaction, calls one of them, and writes
 //! the result in the same transaction.
 
+use super::rows::StoredNotification;
 use super::{ChangeResult, Changing, Recorded, Recording};
 use crate::domain::attempt::Outcome;
 use crate::domain::change::Changed;
+use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
+use std::collections::HashMap;
 
 /// A line for the history of a notification: its kind, and the cause or reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,6 +197,22 @@ pub(super) fn change(
         kind: changing.change.transition(),
         detail,
     })
+}
+
+/// Raises the fences of those of these notifications that are pending, once for each time a key is given, so that no
+/// two callers hold the same fence. Returns what each caller is told, and what is to be written.
+pub(super) fn raise_fences(
+    mut known: HashMap<Key, StoredNotification>,
+    keys: &[Key],
+) -> (Vec<Option<Snapshot>>, Vec<StoredNotification>) {
+    let raised = keys.iter().map(|key| {
+        let stored = known.get_mut(key)?;
+        stored.snapshot.fence += u64::from(stored.snapshot.state == State::Scheduled);
+        Some(stored.snapshot.clone())
+    });
+    let raised = raised.collect();
+    known.retain(|_, stored| stored.snapshot.state == State::Scheduled);
+    (raised, known.into_values().collect())
 }
 
 fn set_status(snapshot: &mut Snapshot, status: Status) {

@@ -2,7 +2,7 @@
 //!
 //! Registrations and recordings come one by one from hundreds of tasks, and each commit costs a disk flush.
 //! The recorder passes them to the journal in batches, which are larger under load. No request waits for a
-//! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way.
+//! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way, and so is raising fences.
 
 use super::{Journal, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
@@ -30,6 +30,12 @@ const BODIES: BatchLimits = BatchLimits {
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
+/// The limits of a batch of fences that are raised together. After Redis has lost its data, that is done before each
+/// attempt.
+const FENCES: BatchLimits = BatchLimits {
+    bytes: usize::MAX,
+    ..WRITES
+};
 /// The limits of a batch of look-ups.
 const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
@@ -48,6 +54,7 @@ pub struct Recorder {
     ordered: Batcher<Registering, Result<RegisterResult, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
+    fences: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
@@ -76,6 +83,10 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.snapshots(all))
         });
+        let fences = Batcher::start(FENCES, |_| 0, {
+            let journal = journal.clone();
+            move |batch| execute(journal.clone(), batch, |to, all| to.fence(all))
+        });
         let bodies = Batcher::start(BODIES, |wanted: &WantedBody| wanted.len, {
             let journal = journal.clone();
             move |batch: Vec<WantedBody>| {
@@ -89,6 +100,7 @@ impl Recorder {
             ordered,
             recordings,
             look_ups,
+            fences,
             bodies,
         }
     }
@@ -125,6 +137,14 @@ impl Recorder {
     /// The error of the journal.
     pub async fn snapshot(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
         ask(&self.look_ups, key).await
+    }
+
+    /// Raises the fence of one notification if it is pending: see [`super::JournalWrites::fence`].
+    ///
+    /// # Errors
+    /// The error of the journal.
+    pub async fn fence(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
+        ask(&self.fences, key).await
     }
 
     /// The body of one notification, whose length is `len`. `None` if the journal does not have it.

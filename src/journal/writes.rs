@@ -17,11 +17,11 @@ pub trait JournalWrites: Send + Sync + 'static {
     /// Records a batch of attempts and applies their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
-    /// Raises the fence of a notification if it is pending. From now on, changes that a server prepared
-    /// under an earlier lease are refused. Returns the notification without its attempts, `None` if the
-    /// journal does not have it. A worker makes this call before it sends a notification whose earlier lease has
-    /// expired.
-    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
+    /// Raises the fences of those of these notifications that are pending. From now on, changes that a server prepared
+    /// under an earlier lease are refused. Returns the notifications without their attempts, in the order of the keys;
+    /// `None` for one that the journal does not have. If a key is given twice, its fence is raised twice. A worker makes this call before it sends a notification whose
+    /// earlier lease has expired or may have been lost.
+    async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
     /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;

@@ -210,6 +210,7 @@ macro_rules! contract {
             changing::a_change_whose_lease_was_lost_is_refused,
             changing::a_change_that_comes_twice_is_applied_once,
             changing::only_what_is_pending_is_fenced,
+            changing::many_are_fenced_at_once,
             endpoints::an_endpoint_is_kept_and_gets_a_version_with_every_change,
             endpoints::a_change_that_is_based_on_an_older_version_is_refused,
             endpoints::a_removed_endpoint_is_still_known_and_its_versions_go_on,

@@ -154,30 +154,25 @@ async fn delivery_of(
 
 /// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does
 /// no harm.
-pub(super) struct RaiseFence<'call>(pub(super) &'call Key);
+pub(super) struct RaiseFences<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
-impl PostgresCall for RaiseFence<'_> {
-    type Reply = Option<Snapshot>;
+impl PostgresCall for RaiseFences<'_> {
+    type Reply = Vec<Option<Snapshot>>;
 
-    async fn run(
-        &self,
-        connection: &mut PgConnection,
-    ) -> Result<Option<Snapshot>, PostgresFailure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let keys: Vec<&Key> = self.0.iter().collect();
         let mut transaction = connection.begin().await?;
-        let mut known = lock(&mut transaction, &[self.0]).await?;
-        let Some(mut stored) = known.remove(self.0) else {
-            transaction.rollback().await?;
-            return Ok(None);
-        };
-        if stored.snapshot.state != State::Scheduled {
-            transaction.rollback().await?;
-            return Ok(Some(stored.snapshot));
+        let known = lock(&mut transaction, &keys).await?;
+        let (snapshots, raised) = effect::raise_fences(known, self.0);
+        match raised.is_empty() {
+            true => transaction.rollback().await?,
+            false => {
+                update_statuses(&mut transaction, &raised).await?;
+                transaction.commit().await?;
+            }
         }
-        stored.snapshot.fence += 1;
-        update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
-        transaction.commit().await?;
-        Ok(Some(stored.snapshot))
+        Ok(snapshots)
     }
 }
 

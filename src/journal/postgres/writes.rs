@@ -28,8 +28,8 @@ impl JournalWrites for PostgresJournal {
         self.connections.write(&call).await
     }
 
-    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
-        self.connections.write(&change::RaiseFence(key)).await
+    async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.connections.write(&change::RaiseFences(keys)).await
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {

@@ -15,7 +15,6 @@ use super::statements::{
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
 use crate::journal::effect::{self, HistoryLine};
 use crate::journal::history::{self, HistoryRow};
 use crate::journal::ordering;
@@ -47,11 +46,11 @@ impl JournalWrites for SqliteJournal {
         Ok(replies)
     }
 
-    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+    async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let snapshot = fence(transaction.connection(), key).await?;
+        let snapshots = fence(transaction.connection(), keys).await?;
         transaction.commit().await?;
-        Ok(snapshot)
+        Ok(snapshots)
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
@@ -230,18 +229,14 @@ pub(super) async fn change(
     Ok(ChangeResult::Done(Box::new(stored.snapshot)))
 }
 
-/// Raises the fence of one notification, if it is pending.
-pub(super) async fn fence(
+/// Raises the fences of those of these notifications that are pending.
+async fn fence(
     connection: &mut SqliteConnection,
-    key: &Key,
-) -> Result<Option<Snapshot>, SqliteFailure> {
-    let mut known = load(connection, &[key]).await?;
-    let Some(mut stored) = known.remove(key) else {
-        return Ok(None);
-    };
-    if stored.snapshot.state == State::Scheduled {
-        stored.snapshot.fence += 1;
-        update_notifications(connection, std::slice::from_ref(&stored)).await?;
-    }
-    Ok(Some(stored.snapshot))
+    keys: &[Key],
+) -> Result<Vec<Option<Snapshot>>, SqliteFailure> {
+    let wanted: Vec<&Key> = keys.iter().collect();
+    let known = load(connection, &wanted).await?;
+    let (snapshots, raised) = effect::raise_fences(known, keys);
+    update_notifications(connection, &raised).await?;
+    Ok(snapshots)
 }

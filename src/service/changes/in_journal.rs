@@ -98,12 +98,15 @@ impl Service {
                 // A pending notification may be sent after the lease is settled. So the fence is raised: a
                 // request that lost an earlier lease must not write a change after that.
                 let fenced = match recorded.state {
-                    State::Scheduled => with_timeout(journal.fence(&asked.key)).await,
-                    State::Delivered | State::Dead | State::Cancelled => Ok(None),
+                    State::Scheduled => {
+                        with_timeout(journal.fence(std::slice::from_ref(&asked.key))).await
+                    }
+                    State::Delivered | State::Dead | State::Cancelled => Ok(Vec::new()),
                 };
                 match fenced {
                     Ok(after) => JournalReply::Has {
-                        after: after.map_or_else(|| recorded.clone(), Box::new),
+                        after: (after.into_iter().flatten().next())
+                            .map_or_else(|| recorded.clone(), Box::new),
                         answer: Box::new(repeated(asked.change, *recorded)),
                     },
                     Err(error) => JournalReply::Unknown(error),

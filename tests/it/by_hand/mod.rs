@@ -104,7 +104,7 @@ async fn a_lease_that_was_lost_before_its_reply_came_changes_nothing() {
     let (clock, journal) = (scene.clock.clone(), scene.journal.clone());
     let suspended = async move {
         clock.advance(CHANGE_LEASE_MS);
-        journal.fence(&key("1")).await.expect("fenced");
+        journal.fence(&[key("1")]).await.expect("fenced");
     };
     scene.schedule.then(Then::After(Box::pin(suspended)));
     assert_eq!(scene.cancel().await.expect("cancelled"), State::Cancelled);

@@ -2,7 +2,7 @@
 
 use super::samples::{
     START_MS, apply, attempts, changing, delivery, do_change, failure, find, history, keep, key,
-    recording, refusal, registering,
+    raise_fence, recording, refusal, registering,
 };
 use super::{INSTANCE, Store};
 use ringback::domain::attempt::Outcome;
@@ -13,6 +13,7 @@ use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::{ChangeResult, Changing, Journal, Prune, Recorded, SettingAside};
+use std::collections::HashMap;
 
 /// Brings a new notification into a state.
 async fn one_in(journal: &dyn Journal, state: State, id: &str) -> (Key, Progress) {
@@ -332,7 +333,7 @@ pub async fn a_change_whose_lease_was_lost_is_refused(store: &dyn Store) {
         let (key, _) = one_in(&*journal, State::Scheduled, &change.to_string()).await;
         let late = changing(&key, change, START_MS + 1);
         // Whoever leases it next begins with this.
-        let fenced = journal.fence(&key).await.expect("kept");
+        let fenced = raise_fence(&*journal, &key).await;
         let fenced = fenced.expect("it is there");
         let before = find(&*journal, &key).await;
         assert_eq!(fenced, before);
@@ -384,12 +385,49 @@ pub async fn only_what_is_pending_is_fenced(store: &dyn Store) {
     for state in State::ALL {
         let (key, _) = one_in(&*journal, *state, &state.to_string()).await;
         let before = find(&*journal, &key).await;
-        let fenced = journal.fence(&key).await.expect("kept");
+        let fenced = raise_fence(&*journal, &key).await;
         let raised = fenced.expect("it is there").fence - before.fence;
         assert_eq!(raised, u64::from(*state == State::Scheduled), "{state}");
         let after = find(&*journal, &key).await;
         assert_eq!(after.fence, before.fence + raised, "{state}");
     }
-    let nothing = journal.fence(&key("none")).await.expect("answered");
+    let nothing = raise_fence(&*journal, &key("none")).await;
     assert_eq!(nothing, None);
+}
+
+pub async fn many_are_fenced_at_once(store: &dyn Store) {
+    let journal = store.open().await;
+    let (mut keys, mut expected) = (Vec::new(), Vec::new());
+    for number in 0..20 {
+        for state in State::ALL {
+            let (key, _) = one_in(&*journal, *state, &format!("{state}-{number}")).await;
+            let mut after = find(&*journal, &key).await;
+            after.attempts.clear();
+            after.fence += u64::from(*state == State::Scheduled);
+            keys.push(key);
+            expected.push(Some(after));
+        }
+        keys.push(key(&format!("unknown-{number}")));
+        expected.push(None);
+    }
+    // Two who ask for the same one do not hold the same fence.
+    let (first, pending) = (expected.iter().zip(&keys))
+        .find_map(|(after, key)| {
+            Some((after.clone()?, key.clone())).filter(|(after, _)| after.state == State::Scheduled)
+        })
+        .expect("one is pending");
+    keys.push(pending);
+    expected.push(Some(Snapshot {
+        fence: first.fence + 1,
+        ..first
+    }));
+    let found = journal.fence(&keys).await.expect("raised");
+    assert_eq!(found, expected);
+    let last: HashMap<_, _> = keys.iter().zip(expected).collect();
+    for (key, expected) in last {
+        let found = journal.find(key).await.expect("read");
+        let fence = |snapshot: Option<Snapshot>| snapshot.map(|snapshot| snapshot.fence);
+        assert_eq!(fence(found), fence(expected), "{key}");
+    }
+    assert_eq!(journal.fence(&[]).await.expect("answered"), []);
 }

@@ -3,7 +3,7 @@
 use super::Store;
 use super::samples::{
     START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, place,
-    record, refusal, registering_at, registration,
+    raise_fence, record, refusal, registering_at, registration,
 };
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
@@ -384,7 +384,7 @@ pub async fn a_strict_number_waits_for_the_lowest_that_is_pending(store: &dyn St
     for (id, expected) in [("1", None), ("2", Some(due_ms)), ("3", Some(due_ms))] {
         assert_eq!(waits_for(&*journal, id).await, expected, "{id}");
     }
-    let raised = journal.fence(&key("3")).await.expect("raised");
+    let raised = raise_fence(&*journal, &key("3")).await;
     assert_eq!(raised.and_then(|raised| raised.waits_for_ms), Some(due_ms));
     // One that is set aside has not ended.
     let setting = SettingAside {

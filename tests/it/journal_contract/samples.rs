@@ -180,6 +180,15 @@ pub async fn do_change(journal: &dyn Journal, key: &Key, change: Change, at_ms: 
     }
 }
 
+/// Raises the fence of one notification, if it is pending.
+pub async fn raise_fence(journal: &dyn Journal, key: &Key) -> Option<Snapshot> {
+    let raised = journal.fence(std::slice::from_ref(key)).await;
+    let [found] = &raised.expect("raised")[..] else {
+        panic!("one key has one answer");
+    };
+    found.clone()
+}
+
 pub async fn find(journal: &dyn Journal, key: &Key) -> Snapshot {
     journal.find(key).await.expect("read").expect("it is there")
 }

@@ -1,8 +1,8 @@
 //! What is set aside stays pending, and is put into no schedule until a change by hand releases it.
 
 use super::samples::{
-    START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, record,
-    registering, registering_at, registration,
+    START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, raise_fence,
+    record, registering, registering_at, registration,
 };
 use super::{INSTANCE, Store};
 use ringback::domain::change::Change;
@@ -125,7 +125,7 @@ pub async fn what_is_set_aside_is_pending_and_put_into_no_schedule(store: &dyn S
         set_aside.collect::<Vec<_>>(),
         [since_then("the first reason"), None]
     );
-    let fenced = journal.fence(&key("b")).await.expect("fenced");
+    let fenced = raise_fence(&*journal, &key("b")).await;
     assert!(fenced.expect("it is there").set_aside.is_some());
     assert_eq!(journal.counts().await.expect("read"), counts);
     assert_eq!(history(&*journal, &key("b")).await, ["registered"]);
