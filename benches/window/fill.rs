@@ -2,8 +2,9 @@
 //!
 //! One notification for each destination is registered by the server: the models. All others are copies of the rows of these
 //! with other ids, due times and bodies, so their rows are as the server writes them ([`Fill::check`]). They were registered
-//! in the course of a day that ended an hour ago; when one is due has nothing to do with when it was registered. So what is
-//! due together lies scattered over the tables.
+//! in the course of a day that ended an hour ago. When one is due has nothing to do with when it was registered, so what is
+//! due together lies scattered over the tables; with `--in-order 1` they are due in the order of their registrations, as
+//! those are that all have the same delay.
 
 use crate::load::{self, register_each};
 use crate::postgres::{connect, run};
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 /// How many notifications are written in one transaction, and by how many connections.
 const CHUNK: u64 = 50_000;
 const CONNECTIONS: usize = 2;
-/// Mixes numbers: a prime number that is larger than the number of notifications.
+/// Mixes numbers: a prime number that is larger than the number of notifications. With 1 they stay in order.
 const MIXER: u64 = 15_485_863;
 const DAY_MS: i64 = 86_400_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -78,6 +79,7 @@ pub struct Fill {
     next: AtomicU64,
     registered_from_ms: i64,
     registered_step_ms: u64,
+    mixer: u64,
 }
 
 /// While the tables are filled, PostgreSQL writes less into its log of changes than usual.
@@ -116,6 +118,7 @@ impl Fill {
             next: AtomicU64::new(1),
             registered_from_ms: now_ms() - DAY_MS - HOUR_MS,
             registered_step_ms: (80_000_000 / options.pending).max(1),
+            mixer: if options.in_order == 1 { 1 } else { MIXER },
         }
     }
 
@@ -132,7 +135,7 @@ impl Fill {
             ("{due_from}", due_ms.start.to_string()),
             ("{due_span}", (due_ms.end - due_ms.start).to_string()),
             ("{first}", first.to_string()),
-            ("{mixer}", MIXER.to_string()),
+            ("{mixer}", self.mixer.to_string()),
             ("{many}", many.to_string()),
             ("{models}", destinations.to_string()),
         ];

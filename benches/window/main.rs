@@ -73,6 +73,8 @@ struct Options {
     later: usize,
     /// Destinations of what is delivered.
     lanes: usize,
+    /// 1: due in the order of their registrations.
+    in_order: u64,
     late_seconds: u64,
     drained: usize,
 }
@@ -87,6 +89,7 @@ impl Options {
             rounds: 1,
             later: 1_000_000,
             lanes: 32,
+            in_order: 0,
             late_seconds: 20,
             drained: 100_000,
         };
@@ -102,6 +105,7 @@ impl Options {
                 "--rounds" => options.rounds = number,
                 "--later" => options.later = small,
                 "--lanes" => options.lanes = small,
+                "--in-order" => options.in_order = number,
                 "--late-seconds" => options.late_seconds = number,
                 "--drained" => options.drained = small,
                 _ => return None,
@@ -113,6 +117,7 @@ impl Options {
             && (32..=65_536).contains(&options.body_bytes)
             && (1..=2).contains(&options.rounds)
             && options.lanes > 0
+            && options.in_order <= 1
             && options.late_seconds >= 5
             && options.drained > 0;
         is_possible.then_some(options)
@@ -137,7 +142,7 @@ fn main() {
         eprintln!(
             "options: --pending N (more than those in the window and one for each destination) --in-window N \
              --destinations N --body-bytes N (32 to 65536) --rounds N (2 at most) --later N (0: not measured) --lanes N \
-             --late-seconds N (5 at least) --drained N"
+             --in-order 0|1 --late-seconds N (5 at least) --drained N"
         );
         std::process::exit(2);
     };
