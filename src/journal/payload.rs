@@ -24,13 +24,11 @@ pub struct PayloadContent {
     pub body: Body,
 }
 
-/// Of which notifications of a page the bodies are read. Of the others only the lengths are.
+/// Whether the bodies of the notifications of a page are read. If not, their lengths are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageBodies {
     /// Of all.
     All,
-    /// Of those that wait for the first attempt of a series.
-    OfFirstAttempts,
     /// Of none.
     None,
 }

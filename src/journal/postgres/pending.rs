@@ -10,6 +10,7 @@ use crate::journal::sql_values::limit_of;
 use crate::journal::{BodyReading, Cursor, PageBodies, Payload, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use sqlx::{Connection as _, Executor as _, Row as _};
 use tokio::task::coop::consume_budget;
@@ -93,7 +94,7 @@ const PAGE: &str = concat!(
             ORDER BY next_due_ms, notification LIMIT $3
         ) AS s
         LEFT JOIN LATERAL (
-            SELECT headers, CASE WHEN $6 OR s.step = 0 THEN body END AS body, octet_length(body) AS len
+            SELECT headers, body, octet_length(body) AS len
             FROM payloads WHERE notification = s.notification OFFSET 0
         ) AS p ON TRUE
     )
@@ -247,7 +248,7 @@ impl PostgresCall for FindPendingPage {
             row: i64::MIN,
         });
         let page = match self.bodies {
-            PageBodies::All | PageBodies::OfFirstAttempts => sqlx::query(PAGE),
+            PageBodies::All => sqlx::query(PAGE),
             PageBodies::None => sqlx::query(PAGE_WITHOUT_BODIES),
         };
         let page = page
@@ -256,15 +257,15 @@ impl PostgresCall for FindPendingPage {
             .bind(limit_of(self.limit))
             .bind(self.until_ms);
         let page = match self.bodies {
-            PageBodies::All => page.bind(PAGE_BYTES).bind(true),
-            PageBodies::OfFirstAttempts => page.bind(PAGE_BYTES).bind(false),
+            PageBodies::All => page.bind(PAGE_BYTES),
             PageBodies::None => page,
         };
-        let found = page.fetch_all(connection).await?;
+        // Rows are taken one by one, while PostgreSQL sends the next, so that not all of a page is there twice.
+        let mut found = page.fetch(connection);
         let mut ladders = Ladders::default();
-        let mut page = Vec::with_capacity(found.len());
+        let mut page = Vec::new();
         let mut cursor = None;
-        for row in &found {
+        while let Some(row) = &found.try_next().await? {
             // There may be thousands of rows. Other tasks of this thread get their turn in between.
             consume_budget().await;
             let row_id: i64 = row.try_get(0)?;

@@ -194,7 +194,7 @@ where
     ) -> Result<Pending, JournalError> {
         self.pending_with(ladders, |fields| {
             let body = match bodies {
-                PageBodies::All | PageBodies::OfFirstAttempts => fields.take::<Option<&[u8]>>()?,
+                PageBodies::All => fields.take::<Option<&[u8]>>()?,
                 PageBodies::None => None,
             };
             match body {

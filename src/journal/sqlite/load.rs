@@ -81,9 +81,6 @@ macro_rules! payload_columns {
     (all_bodies) => {
         "n.ack, n.content_type, p.headers, p.body, length(p.body)"
     };
-    (bodies_of_first_attempts) => {
-        "n.ack, n.content_type, p.headers, CASE WHEN n.step = 0 THEN p.body END, length(p.body)"
-    };
 }
 pub(super) use {mean_one_endpoint, payload_columns, stored_columns};
 

@@ -162,14 +162,6 @@ macro_rules! pending_where {
 }
 const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?", all_bodies);
 const DUE_AFTER: &str = pending_where!("n.next_due_ms > ? AND n.next_due_ms <= ?", all_bodies);
-const DUE_WITH_FIRST: &str = pending_where!(
-    "n.next_due_ms = ? AND n.row_id > ?",
-    bodies_of_first_attempts
-);
-const DUE_AFTER_FIRST: &str = pending_where!(
-    "n.next_due_ms > ? AND n.next_due_ms <= ?",
-    bodies_of_first_attempts
-);
 const DUE_WITH_WITHOUT_BODIES: &str =
     pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
 const DUE_AFTER_WITHOUT_BODIES: &str =
@@ -188,7 +180,6 @@ async fn next_pending(
 ) -> Result<Vec<SqliteRow>, SqliteFailure> {
     let (due_with, due_after) = match bodies {
         PageBodies::All => (DUE_WITH, DUE_AFTER),
-        PageBodies::OfFirstAttempts => (DUE_WITH_FIRST, DUE_AFTER_FIRST),
         PageBodies::None => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
     };
     let mut found = Vec::new();

@@ -13,12 +13,23 @@ use crate::schedule::window::Window;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Notifications read from the journal at a time.
-const PAGE: usize = 2_000;
+/// Notifications read from the journal at a time: few at first, so that what is due is sent soon, then more with each
+/// page. Of a large page, more entries are of one lane, and Redis takes these together.
+const FIRST_PAGE: usize = 2_000;
+const LARGEST_PAGE: usize = 16_000;
+/// Of pages with bodies, which may be large.
+const LARGEST_PAGE_WITH_BODIES: usize = 2_000;
+/// The smallest page, if the journal is slow: it answers after a few seconds or not at all.
+const SMALLEST_PAGE: usize = 125;
+/// After a page that took longer than this to read, the next is half as large.
+const SLOW_PAGE: Duration = Duration::from_secs(1);
+/// After a page that took less than this to read, the next is twice as large.
+const FAST_PAGE: Duration = Duration::from_millis(500);
 
 /// Pages read ahead while one is put into the schedule. The task that reads has one more.
 const PAGES_AHEAD: usize = 1;
@@ -73,13 +84,27 @@ impl PageReads {
             until_ms: window.load_until_ms(now_ms),
             limit,
             verify,
-            // Those that the schedule holds: attempts read the others in the journal.
+            // Without a horizon, Redis holds everything that the journal may lose. With one, the journal is asked anyway
+            // before what was loaded is sent, and the attempt reads the body there.
             bodies: match schedule.recoverable() {
                 Some(_) if window == Window::WHOLE => PageBodies::All,
-                Some(_) => PageBodies::OfFirstAttempts,
-                None => PageBodies::None,
+                Some(_) | None => PageBodies::None,
             },
         }
+    }
+
+    /// Fits the size of the next page to how long the last one took to read.
+    fn adapt(&mut self, took: Duration) {
+        let largest = match self.bodies {
+            PageBodies::All => LARGEST_PAGE_WITH_BODIES,
+            PageBodies::None => LARGEST_PAGE,
+        };
+        let limit = match took {
+            slow if slow > SLOW_PAGE => self.limit / 2,
+            fast if fast < FAST_PAGE => self.limit * 2,
+            _ => self.limit,
+        };
+        self.limit = limit.clamp(SMALLEST_PAGE, largest);
     }
 }
 
@@ -109,7 +134,7 @@ impl<'schedule> Loader<'schedule> {
             journal,
             schedule,
             parts: None,
-            reads: PageReads::of(schedule, schedule.clock().now_ms(), PAGE, verify),
+            reads: PageReads::of(schedule, schedule.clock().now_ms(), FIRST_PAGE, verify),
             reading: None,
             page: None,
             cursor: None,
@@ -181,6 +206,8 @@ impl<'schedule> Loader<'schedule> {
             }
             Some(Err(error)) => {
                 self.reading = None;
+                // The page may have been too large for the time that a statement may take.
+                self.reads.limit = (self.reads.limit / 2).max(SMALLEST_PAGE);
                 Err(error)
             }
             None => {
@@ -203,13 +230,15 @@ impl ReadAhead {
     fn start(
         journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
-        reads: PageReads,
+        mut reads: PageReads,
     ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
             loop {
+                let started = Instant::now();
                 let page = read(journal.as_ref(), cursor, reads).await;
                 cursor = page.as_ref().map_or(None, |page| page.next);
+                reads.adapt(started.elapsed());
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
                 }

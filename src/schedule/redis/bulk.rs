@@ -205,9 +205,11 @@ fn next_place(
 
 async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored, ScheduleError> {
     let lanes = entries.iter().map(|entry| &entry.notification.lane);
-    let places = by_partition(lanes, partitions.len());
+    let mut places = by_partition(lanes, partitions.len());
     let mut calls = Vec::new();
-    for (partition, places) in partitions.iter().zip(&places) {
+    for (partition, places) in partitions.iter().zip(&mut places) {
+        // A script puts all its entries of one lane in at once. The sort is stable, so these stay in their order.
+        places.sort_by_key(|place| entries[*place].notification.lane.as_str());
         for places in cut(places, entries) {
             calls.push(call(partition, places, entries));
         }

@@ -162,9 +162,10 @@ impl Context {
     }
 
     /// Writes an envelope. With a journal and a horizon, the body of what waits for a later attempt of its series is not in
-    /// Redis: it waits for minutes or an hour, and an attempt reads it from the journal. The first attempt of a series
-    /// comes soon, and most notifications need no other, so reading their bodies would only cost. Without a horizon,
-    /// Redis has everything that a journal may lose when it is set back to an older copy.
+    /// Redis: it waits for minutes or an hour, and an attempt reads it from the journal. Nor are the bodies of what was
+    /// loaded from the journal. The first attempt after a registration comes soon, and most notifications need no other,
+    /// so reading their bodies would only cost. Without a horizon, Redis has everything that a journal may lose when it is
+    /// set back to an older copy.
     pub fn encode(&self, entry: &Entry) -> Vec<u8> {
         let is_later = entry.progress.step > 0;
         let body = match self.leaves_bodies && is_later {

@@ -1,4 +1,5 @@
-//! Where the body of a notification is that waits in Redis for a later attempt: in the journal alone, if there is one.
+//! Where the body of a notification is that waits in Redis for a later attempt, or was loaded into Redis: in the journal
+//! alone, if there is one.
 
 use crate::end_to_end::on_stores;
 use crate::end_to_end::set_aside::sql;
@@ -29,6 +30,7 @@ macro_rules! on_journals_beside_redis {
 on_journals_beside_redis!(
     a_later_attempt_reads_it_in_the_journal,
     redis_is_loaded_without_it_again,
+    redis_is_loaded_without_that_of_a_first_attempt,
     one_that_an_earlier_version_left_in_redis_is_sent,
     what_begins_again_has_it_in_redis,
     one_that_the_journal_has_lost_is_set_aside,
@@ -120,14 +122,41 @@ async fn redis_is_loaded_without_it_again(stores: Stores) {
     server.register(asked).await;
     whole_call(&mut merchant, 1).await;
     assert!(!has_body_after(&mut redis, 1).await);
+    empty_and_load(&mut redis).await;
+    assert!(!has_body_after(&mut redis, 1).await);
+    server.clock().advance(60_000);
+    whole_call(&mut merchant, 2).await;
+    server.until_state("order-1", "delivered").await;
+    server.stop().await;
+}
+
+async fn redis_is_loaded_without_that_of_a_first_attempt(stores: Stores) {
+    let (server, mut merchant, mut asked) = stage(stores, 1).await;
+    let mut redis = redis_of(&server).await;
+    asked["delay"] = json!("1m");
+    server.register(asked).await;
+    assert!(has_body_after(&mut redis, 0).await, "it was registered");
+    empty_and_load(&mut redis).await;
+    assert!(!has_body_after(&mut redis, 0).await, "it was loaded");
+    server.clock().advance(60_000);
+    whole_call(&mut merchant, 1).await;
+    assert!(!has_body_after(&mut redis, 1).await);
+    server.clock().advance(60_000);
+    whole_call(&mut merchant, 2).await;
+    server.until_state("order-1", "delivered").await;
+    server.stop().await;
+}
+
+/// Empties Redis, and awaits that the entry is there again.
+async fn empty_and_load(redis: &mut MultiplexedConnection) {
     let () = Cmd::new()
         .arg("FLUSHDB")
-        .query_async(&mut redis)
+        .query_async(redis)
         .await
         .expect("emptied");
     let loaded = async {
         while !Cmd::hexists(JOBS, FIELD)
-            .query_async::<bool>(&mut redis)
+            .query_async::<bool>(redis)
             .await
             .expect("answered")
         {
@@ -135,11 +164,6 @@ async fn redis_is_loaded_without_it_again(stores: Stores) {
         }
     };
     within("the entry to be back", loaded).await;
-    assert!(!has_body_after(&mut redis, 1).await);
-    server.clock().advance(60_000);
-    whole_call(&mut merchant, 2).await;
-    server.until_state("order-1", "delivered").await;
-    server.stop().await;
 }
 
 /// The entries of a version that left every body in Redis.

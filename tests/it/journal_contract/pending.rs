@@ -158,17 +158,14 @@ pub async fn pages_without_bodies_are_the_same_but_for_them(store: &dyn Store) {
     for limit in [7, 64, 1_000] {
         let whole = pages(&*journal, limit).await.concat();
         assert_eq!(whole.len(), 150);
-        for bodies in [PageBodies::OfFirstAttempts, PageBodies::None] {
-            let read = pages_with(&*journal, limit, bodies).await.concat();
-            assert_eq!(read.len(), whole.len());
-            for (whole, read) in whole.iter().zip(&read) {
-                assert_eq!(whole.progress, read.progress);
-                let mut expected = Notification::clone(&whole.notification);
-                if bodies == PageBodies::None || whole.progress.step > 0 {
-                    expected.body = Body::InJournal(expected.body.len());
-                }
-                assert_eq!(*read.notification, expected);
-            }
+        let read = pages_with(&*journal, limit, PageBodies::None).await;
+        let read = read.concat();
+        assert_eq!(read.len(), whole.len());
+        for (whole, read) in whole.iter().zip(&read) {
+            assert_eq!(whole.progress, read.progress);
+            let mut expected = Notification::clone(&whole.notification);
+            expected.body = Body::InJournal(expected.body.len());
+            assert_eq!(*read.notification, expected);
         }
     }
 }
