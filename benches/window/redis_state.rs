@@ -60,12 +60,14 @@ impl RedisState {
     pub async fn whole(&self) -> Whole {
         let begun = Instant::now();
         let fields = redis::Cmd::hmget("{rb:0}:meta", &["loaded_until", "state"]);
-        let mut loaded = None;
+        // A step of the duty that loads the window may still note something just after the data was lost.
+        let (mut noted, mut loaded) = (None, None);
         loop {
             let (loaded_until, state): (Option<String>, Option<String>) = self.ask(&fields).await;
             let now = Instant::now();
-            if loaded_until.is_some() {
-                loaded.get_or_insert(now);
+            if loaded_until != noted {
+                loaded = loaded_until.as_ref().map(|_| now);
+                noted = loaded_until;
             }
             if let (Some(loaded), Some("whole")) = (loaded, state.as_deref()) {
                 return Whole {
