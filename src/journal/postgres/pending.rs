@@ -111,25 +111,27 @@ const PAGE: &str = concat!(
      ORDER BY s.next_due_ms, s.notification"
 );
 
-/// Reads a page without the bodies. PostgreSQL knows the length of a long body without reading the body.
+/// Reads a page without the bodies. Where the notification says how long its body is, and that it has no headers, its
+/// payload is not looked up. PostgreSQL knows the length of a long body without reading the body.
 const PAGE_WITHOUT_BODIES: &str = concat!(
     "SELECT ",
     stored_columns!(),
-    ", n.ack, n.content_type, p.headers, p.len, s.next_due_ms, EXISTS (
-        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
-     ) AS set_aside
+    ", n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN p.headers ELSE '[]' END, coalesce(n.body_bytes, p.len),
+        s.next_due_ms, EXISTS (
+            SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+        ) AS set_aside
      FROM (
         SELECT * FROM statuses
         WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
         ORDER BY next_due_ms, notification LIMIT $3
      ) AS s
-     LEFT JOIN LATERAL (
-        SELECT headers, octet_length(body) AS len FROM payloads
-        WHERE notification = s.notification OFFSET 0
-     ) AS p ON TRUE
      CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
-    " ORDER BY s.next_due_ms, s.notification"
+    " LEFT JOIN LATERAL (
+        SELECT headers, octet_length(body) AS len FROM payloads
+        WHERE notification = s.notification AND n.body_bytes IS NULL OFFSET 0
+     ) AS p ON TRUE
+     ORDER BY s.next_due_ms, s.notification"
 );
 
 const BODIES: &str = "

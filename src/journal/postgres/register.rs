@@ -56,11 +56,12 @@ const REGISTER: &str = "
     ), notification AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, instance, priority, order_key, order_number, order_mode
+            registered_ms, actor, instance, priority, order_key, order_number, order_mode, body_bytes
         )
         SELECT
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, $17, priority, order_key, order_number, order_mode
+            registered_ms, actor, $17, priority, order_key, order_number, order_mode,
+            CASE WHEN headers = '[]' THEN octet_length(body) END
         FROM fresh ORDER BY topic COLLATE \"C\", id COLLATE \"C\"
     ), status AS (
         INSERT INTO statuses (

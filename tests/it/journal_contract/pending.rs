@@ -8,6 +8,7 @@ use super::samples::{
 use bytes::Bytes;
 use ringback::domain::body::Body;
 use ringback::domain::change::Change;
+use ringback::domain::headers::Headers;
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::state::State;
 use ringback::journal::{Filter, Journal, Order, PageBodies, Pending};
@@ -143,7 +144,14 @@ pub async fn pages_without_bodies_are_the_same_but_for_them(store: &dyn Store) {
         } else {
             usize::try_from(number).expect("small")
         };
+        let mut headers = Headers::default();
+        if number % 4 == 0 {
+            headers
+                .insert("X-Number", &number.to_string())
+                .expect("allowed");
+        }
         let given = Registration {
+            headers,
             body: vec![7; len].into(),
             start: Start::After(1_000 * (number % 3)),
             ..registration(key(&format!("{number:03}")))

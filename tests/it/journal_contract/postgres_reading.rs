@@ -10,8 +10,10 @@ use super::{PostgresStore, Store};
 use crate::support::postgres::{connect, run};
 use crate::support::within;
 use ringback::domain::activity::ActivityCounts;
+use ringback::domain::body::Body;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
+use ringback::domain::headers::Headers;
 use ringback::domain::job::JobSelection;
 use ringback::domain::job_filter::{FilteredSelection, JobFilter};
 use ringback::domain::key::Key;
@@ -416,4 +418,50 @@ async fn a_filter_that_little_passes_gives_short_pages_and_misses_nothing() {
         }
     }
     assert_eq!(pages, [["100000"], ["0"]]);
+}
+
+#[tokio::test]
+async fn loading_without_bodies_looks_up_no_payload_but_of_what_has_headers_or_is_old() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    let mut headers = Headers::default();
+    headers.insert("X-Shop", "7").expect("allowed");
+    let with_headers = |number: u32| Registration {
+        headers: headers.clone(),
+        ..registration(key(&format!("headers-{number}")))
+    };
+    let mut batch: Vec<_> = (0..200).map(|id| registering(&id.to_string())).collect();
+    batch.extend((0..20).map(|number| registering_at(with_headers(number), START_MS)));
+    batch.extend((0..20).map(|number| registering(&format!("old-{number}"))));
+    journal.register(&batch).await.expect("kept");
+    let mut beside = connect(&store.url).await;
+    // As a server of an earlier version writes them.
+    let old = "UPDATE notifications SET body_bytes = NULL WHERE id LIKE 'old-%'";
+    run(&mut beside, old).await;
+    rows_read(&store, journal).await;
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut beside, "ANALYZE").await;
+        }
+        let journal = store.open().await;
+        let read = journal.pending_page(None, i64::MAX, 1_000, PageBodies::None);
+        let (page, _) = read.await.expect("read");
+        let read = rows_read(&store, journal).await;
+        assert_eq!(page.len(), 240);
+        for pending in &page {
+            let notification = &pending.notification;
+            assert_eq!(
+                notification.body,
+                Body::InJournal(14),
+                "{}",
+                notification.key
+            );
+            let has_headers = notification.key.id().starts_with("headers");
+            assert_eq!(notification.headers == headers, has_headers);
+        }
+        assert!(
+            read < 2 * 240 + 40 + 20,
+            "{read} rows for 240 and the payloads of 40"
+        );
+    }
 }
