@@ -119,10 +119,10 @@ impl App {
         let opening =
             default_keys::open_in_schedule(default_keys, &config, &stores, &keyring, now_ms);
         let default_keys = opening.await?;
-        let maintenance = begin_maintenance(&config, &stores).await?;
+        let metrics = Metrics::new();
+        let maintenance = begin_maintenance(&config, &stores, metrics.clone()).await?;
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
-        let metrics = Metrics::new();
         let starting = TraceExporter::start(&config.traces, &instance, metrics.spans().clone());
         let (tracer, traces) = starting.context("traces cannot be exported")?;
         let endpoint_store = EndpointStore::of(journal, stores.schedule.clone());
@@ -304,9 +304,10 @@ async fn open_keyring(
 async fn begin_maintenance(
     config: &ServeConfig,
     stores: &ServerStores,
+    metrics: Arc<Metrics>,
 ) -> anyhow::Result<Maintenance> {
     let (journal, schedule) = (stores.journal.clone(), stores.schedule.clone());
-    Maintenance::begin(journal, schedule, retention(config))
+    Maintenance::begin(journal, schedule, retention(config), metrics)
         .await
         .with_context(|| match &config.schedule.redis {
             Some(redis) => format!("--redis {redis}"),

@@ -40,6 +40,7 @@ pub mod window;
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
+use crate::telemetry::metrics::Metrics;
 use duty::run;
 use later_lanes::LaterLanes;
 use prune::{Pruner, Retention};
@@ -76,8 +77,9 @@ impl Maintenance {
         journal: Option<Arc<dyn Journal>>,
         schedule: Arc<dyn Schedule>,
         retention: Retention,
+        metrics: Arc<Metrics>,
     ) -> Result<Self, ScheduleError> {
-        let mut recovery = Recovery::new(journal.clone(), schedule.clone());
+        let mut recovery = Recovery::new(journal.clone(), schedule.clone(), metrics);
         recovery.inspect_first().await?;
         if let Some(journal) = &journal {
             bring_first(journal.as_ref(), schedule.as_ref()).await?;

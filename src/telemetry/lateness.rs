@@ -1,4 +1,4 @@
-//! Counts attempts that begin late, for alerts.
+//! Counts attempts that begin late: for alerts, and for loading that gives way to them.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -21,15 +21,20 @@ pub(super) struct LatenessCounter {
 
 impl Default for LatenessCounter {
     fn default() -> Self {
-        Self {
-            after_ms: AtomicI64::new(i64::MAX),
-            attempts: AtomicU64::new(0),
-            late: AtomicU64::new(0),
-        }
+        Self::after(i64::MAX)
     }
 }
 
 impl LatenessCounter {
+    /// Counts an attempt as late that began more than so many milliseconds late.
+    pub(super) fn after(after_ms: i64) -> Self {
+        Self {
+            after_ms: AtomicI64::new(after_ms),
+            attempts: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+        }
+    }
+
     /// From now on, an attempt that begins more than so many milliseconds late counts as late.
     pub(super) fn count_after(&self, after_ms: i64) {
         self.after_ms.store(after_ms, Ordering::Relaxed);

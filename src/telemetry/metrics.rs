@@ -55,6 +55,9 @@ type RouteLabels = [(&'static str, &'static str); 2];
 /// A route, and the status of an answer.
 type AnswerLabels = (RouteLabels, [(&'static str, u16); 1]);
 
+/// An attempt that begins more than this late, in milliseconds, is slightly late.
+const SLIGHTLY_LATE_MS: i64 = 10;
+
 /// The metrics of one server.
 #[derive(Debug)]
 pub struct Metrics {
@@ -73,6 +76,7 @@ pub struct Metrics {
     spans: SpanCounters,
     alerts: Family<Labels, Counter>,
     lateness: LatenessCounter,
+    slight_lateness: LatenessCounter,
     stores: StoreCollector,
     process: ProcessCollector,
     activity: Arc<ActivityCounters>,
@@ -200,6 +204,7 @@ impl Metrics {
             spans,
             alerts,
             lateness: LatenessCounter::default(),
+            slight_lateness: LatenessCounter::after(SLIGHTLY_LATE_MS),
             stores,
             process,
             activity: Arc::default(),
@@ -250,6 +255,7 @@ impl Metrics {
             self.deferred.get_or_create(&reason).inc();
         }
         self.lateness.note(late_ms);
+        self.slight_lateness.note(late_ms);
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
     }
@@ -263,6 +269,12 @@ impl Metrics {
     #[must_use]
     pub fn lateness(&self) -> LatenessCounts {
         self.lateness.counts()
+    }
+
+    /// As [`Metrics::lateness`], where an attempt is late that begins more than ten milliseconds late.
+    #[must_use]
+    pub fn slight_lateness(&self) -> LatenessCounts {
+        self.slight_lateness.counts()
     }
 
     /// Counts an alert for one endpoint that was registered, or sent without the stores.

@@ -6,6 +6,7 @@
 //! loaded. Registrations continue meanwhile: a server writes a registration to the journal first and puts it
 //! into the schedule itself, so it does not matter whether it is read here.
 
+use super::pace::SOON_MS;
 use crate::journal::{Cursor, JournalError, JournalMaintenance, PageBodies, Pending};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::Recoverable;
@@ -31,6 +32,9 @@ const SLOW_PAGE: Duration = Duration::from_secs(1);
 /// After a page that took less than this to read, the next is twice as large.
 const FAST_PAGE: Duration = Duration::from_millis(500);
 
+/// Entries put into the schedule in one step, between which attempts get their turn.
+const STEP: usize = 2_000;
+
 /// Pages read ahead while one is put into the schedule. The task that reads has one more.
 const PAGES_AHEAD: usize = 1;
 
@@ -42,8 +46,11 @@ pub struct Loader<'schedule> {
     parts: Option<&'schedule dyn Recoverable>,
     reads: PageReads,
     reading: Option<ReadAhead>,
-    /// The page that was read and is not yet put in.
+    /// The page that was read and is not yet put in, and how many of its entries are.
     page: Option<LoadPage>,
+    put_in: usize,
+    /// When the first of the page is due that was read last. All that follows is due no sooner.
+    from_ms: i64,
     /// The cursor of the next page to read.
     cursor: Option<Cursor>,
     is_through: bool,
@@ -111,6 +118,8 @@ impl PageReads {
 /// A page of the pending notifications.
 pub(in crate::maintenance) struct LoadPage {
     pub(in crate::maintenance) entries: Vec<Entry>,
+    /// When the first of them is due.
+    pub(in crate::maintenance) from_ms: i64,
     /// The cursor of the next page; `None` if this is the last.
     pub(in crate::maintenance) next: Option<Cursor>,
 }
@@ -137,6 +146,8 @@ impl<'schedule> Loader<'schedule> {
             reads: PageReads::of(schedule, schedule.clock().now_ms(), FIRST_PAGE, verify),
             reading: None,
             page: None,
+            put_in: 0,
+            from_ms: i64::MIN,
             cursor: None,
             is_through: false,
             done: Loaded::default(),
@@ -156,7 +167,7 @@ impl<'schedule> Loader<'schedule> {
         self.done
     }
 
-    /// Puts one page into the schedule while the next is read. `false` at the end.
+    /// Puts a part of a page into the schedule while the next page is read. `false` at the end.
     ///
     /// # Errors
     /// [`MaintenanceError`]; the step can be repeated, also if its future was dropped.
@@ -167,27 +178,42 @@ impl<'schedule> Loader<'schedule> {
         if self.is_through {
             return Ok(false);
         }
-        let page = match self.page.take() {
-            Some(page) => page,
-            None => self.next_page().await?,
-        };
+        if self.page.is_none() {
+            let page = self.next_page().await?;
+            self.put_in = 0;
+            self.page = Some(page);
+        }
         // Kept until it is in the schedule.
-        let page = &*self.page.insert(page);
-        let restored = self.schedule.restore(&page.entries).await?;
+        let Some(page) = &self.page else {
+            return Ok(false);
+        };
+        let end = page.entries.len().min(self.put_in + STEP);
+        let part = &page.entries[self.put_in..end];
+        let restored = self.schedule.restore(part).await?;
         self.done.restored.missing += restored.missing;
         self.done.restored.moved += restored.moved;
+        self.done.read += part.len() as u64;
+        self.put_in = end;
+        if end < page.entries.len() {
+            return Ok(true);
+        }
         if page.next.is_none() {
-            // If this fails, the page is put in again, which changes nothing.
+            // If this fails, the step is repeated, and puts nothing in.
             let until_ms = self.reads.until_ms;
             match self.parts {
                 Some(parts) => parts.set_loaded_until_of_loading(until_ms).await?,
                 None => self.schedule.set_loaded_until(until_ms).await?,
             }
         }
-        self.done.read += page.entries.len() as u64;
         self.is_through = page.next.is_none();
         self.page = None;
         Ok(!self.is_through)
+    }
+
+    /// Whether what follows is not due soon.
+    #[must_use]
+    pub fn can_wait(&self) -> bool {
+        self.from_ms > self.schedule.clock().now_ms() + SOON_MS
     }
 
     async fn next_page(&mut self) -> Result<LoadPage, JournalError> {
@@ -201,6 +227,14 @@ impl<'schedule> Loader<'schedule> {
                 if let Some(parts) = self.parts {
                     let is_loading = |entry: &Entry| parts.is_loading(&entry.notification.lane);
                     page.entries.retain(is_loading);
+                }
+                self.from_ms = page.from_ms;
+                if self.can_wait() {
+                    // A schedule takes entries of one lane together. What is due soon stays in its order.
+                    let lanes = |one: &Entry, other: &Entry| {
+                        one.notification.lane.cmp(&other.notification.lane)
+                    };
+                    page.entries.sort_by(lanes);
                 }
                 Ok(page)
             }
@@ -263,8 +297,11 @@ pub(in crate::maintenance) async fn read(
         verify: reads.verify,
         ..Entry::scheduled(pending.notification, pending.progress)
     };
+    let entries: Vec<Entry> = pending.into_iter().map(entry).collect();
+    let first = entries.first();
     Ok(LoadPage {
-        entries: pending.into_iter().map(entry).collect(),
+        from_ms: first.map_or(i64::MIN, |first| first.progress.next_due_ms()),
+        entries,
         next,
     })
 }

@@ -29,6 +29,7 @@
 
 mod announce;
 pub mod load;
+mod pace;
 pub mod resync;
 
 use crate::domain::key::Key;
@@ -36,8 +37,10 @@ use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
+use crate::telemetry::metrics::Metrics;
 pub use announce::why;
 use announce::{LastError, announce, announce_end};
+use pace::Pace;
 use resync::Resync;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,17 +72,24 @@ const SAMPLE: usize = 200;
 pub struct Recovery {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
+    metrics: Arc<Metrics>,
     found: Inspection,
     whole: watch::Sender<bool>,
 }
 
 impl Recovery {
-    /// The recovery of a schedule. Without a journal, missing notifications cannot be loaded.
+    /// The recovery of a schedule. Without a journal, missing notifications cannot be loaded. `metrics` count the attempts
+    /// that loading gives way to.
     #[must_use]
-    pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
+    pub fn new(
+        journal: Option<Arc<dyn Journal>>,
+        schedule: Arc<dyn Schedule>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             journal,
             schedule,
+            metrics,
             found: Inspection::Whole,
             whole: watch::Sender::new(true),
         }
@@ -222,9 +232,18 @@ impl Recovery {
         let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
         let mut reported = Instant::now();
         let mut back_off = BACK_OFF;
+        let mut pace = Pace::new(self.metrics.slight_lateness());
         loop {
+            let began = Instant::now();
             match resync.step().await {
-                Ok(true) => back_off = BACK_OFF,
+                Ok(true) => {
+                    back_off = BACK_OFF;
+                    let counts = self.metrics.slight_lateness();
+                    let rest = pace.rest(counts, began.elapsed(), resync.can_wait());
+                    if !rest.is_zero() {
+                        tokio::time::sleep(rest).await;
+                    }
+                }
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
                     tracing::debug!(%error, "a step of the recovery of the schedule failed; trying again");

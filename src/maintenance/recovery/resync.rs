@@ -82,6 +82,17 @@ impl<'schedule> Resync<'schedule> {
         self.done
     }
 
+    /// Whether what the next step does is not urgent.
+    #[must_use]
+    pub fn can_wait(&self) -> bool {
+        match (&self.stage, &self.loading) {
+            (ResyncStage::Loading, Some(loading)) => loading.can_wait(),
+            // What is in no lane may be due.
+            (ResyncStage::Loading | ResyncStage::Repairing(_), _) => false,
+            (ResyncStage::Removing(_) | ResyncStage::Done, _) => true,
+        }
+    }
+
     /// Does one step. `false` at the end.
     ///
     /// # Errors
