@@ -366,6 +366,18 @@ async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
         error.contains("no master key") && !error.contains('\n'),
         "{error}"
     );
+    // It says why "a" waits as soon as that is noticeable; a shorter time would not be in the record of the attempt either.
+    let overdue = async {
+        loop {
+            let view = second.get("a").await;
+            if let Some(because) = view["waiting_because"].as_str() {
+                return because.to_owned();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let because = within("the reason why it waits", overdue).await;
+    assert!(because.contains("key"), "{because}");
     let able = Server::open(with_key, None, None).await;
     let call = merchant.call().await;
     assert!(is_verified(&call, GIVEN).await);
