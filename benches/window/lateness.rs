@@ -98,13 +98,20 @@ pub async fn after_flush(bench: &Bench, round: u64, per_second: f64) {
     let busy = busy.end(bench);
     let at_ms = |at: Instant| flushed_ms + (at - flushed).as_millis() as u64;
     let (loaded_ms, compared_ms) = (at_ms(whole.loaded), at_ms(whole.compared));
-    let parts = [
+    let mut parts = vec![
         (0, flushed_ms),
         (flushed_ms, loaded_ms),
         (flushed_ms + 1_000, loaded_ms),
         (loaded_ms, compared_ms),
         (compared_ms, u64::MAX),
     ];
+    let second = |number| {
+        (
+            flushed_ms + number * 1_000,
+            flushed_ms + (number + 1) * 1_000,
+        )
+    };
+    parts.extend((0..bench.options.late_seconds).map(second));
     let late = lateness(bench, &load, &parts).await;
     let entries = bench.check_entries().await;
     println!(
@@ -118,8 +125,11 @@ pub async fn after_flush(bench: &Bench, round: u64, per_second: f64) {
         "while the loaded is compared",
         "after that",
     ];
-    for (name, late) in names.iter().zip(late) {
+    for (name, late) in names.iter().zip(&late) {
         println!("round {round}: late {name}: {late}");
+    }
+    for (second, late) in late[names.len()..].iter().enumerate() {
+        println!("round {round}: late in second {second} after the flush: {late}");
     }
     bench.check_time();
 }
