@@ -185,7 +185,7 @@ async fn a_terminal_that_closes_stops_it_gently() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
-    let mut server = start(dir.path(), &[]).await;
+    let mut server = Process::start_with_terminal(dir.path(), &[]).await;
     server.api().register(registration("a", &merchant)).await;
     merchant.call().await;
     server.signal("HUP").await;
@@ -208,7 +208,7 @@ async fn a_log_that_nobody_reads_any_more_costs_no_work() {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
     let other = Merchant::start().await;
-    let mut server = start(dir.path(), &["--log".to_string(), "debug".to_string()]).await;
+    let mut server = Process::start_with_terminal(dir.path(), &["--log", "debug"]).await;
     server.api().register(registration("a", &merchant)).await;
     merchant.call().await;
     server.close_log();

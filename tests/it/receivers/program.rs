@@ -135,8 +135,7 @@ fn named(variable: &str, otherwise: &str) -> Command {
     Command::new(std::env::var_os(variable).unwrap_or_else(|| otherwise.into()))
 }
 
-/// Python, with the directory in which `make test` put the library.
-/// Python, as the tests found it.
+/// Python, as the tests found it, with the directory in which `make test` put the library.
 pub fn python() -> Command {
     let mut python = named("RINGBACK_TEST_PYTHON", "python3");
     if let Some(library) = std::env::var_os("RINGBACK_TEST_STANDARDWEBHOOKS") {

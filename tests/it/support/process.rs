@@ -2,6 +2,7 @@
 
 use super::ringback::Api;
 use super::within;
+use crate::receivers::program::python;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -38,6 +39,18 @@ impl Process {
     /// Like [`Process::start`], for a process that survives a limit on the size of its files.
     pub async fn start_unharmed(dir: &Path, arguments: &[&str]) -> Self {
         Self::start_ignoring("XFSZ", dir, arguments).await
+    }
+
+    /// Like [`Process::start`], for a process that ends with its terminal, also if the tests were started by `nohup`: a
+    /// process inherits that a signal is ignored, and a shell cannot undo that.
+    pub async fn start_with_terminal(dir: &Path, arguments: &[&str]) -> Self {
+        let mut program = python();
+        program.args([
+            "-c",
+            "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])",
+            env!("CARGO_BIN_EXE_ringback"),
+        ]);
+        Self::run(program, dir, arguments).await
     }
 
     /// Like [`Process::start`], for a process that is to outlive its terminal.
