@@ -178,15 +178,15 @@ impl<'schedule> Loader<'schedule> {
         if self.is_through {
             return Ok(false);
         }
-        if self.page.is_none() {
-            let page = self.next_page().await?;
-            self.put_in = 0;
-            self.page = Some(page);
-        }
-        // Kept until it is in the schedule.
-        let Some(page) = &self.page else {
-            return Ok(false);
+        let page = match self.page.take() {
+            Some(page) => page,
+            None => {
+                self.put_in = 0;
+                self.next_page().await?
+            }
         };
+        // Kept until it is in the schedule.
+        let page = &*self.page.insert(page);
         let end = page.entries.len().min(self.put_in + STEP);
         let part = &page.entries[self.put_in..end];
         let restored = self.schedule.restore(part).await?;
