@@ -24,12 +24,12 @@ pub fn body(due_ms: u64) -> String {
     body
 }
 
-/// What a drain has shown.
+/// What a drain, or registrations one by one, have shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Drained {
     /// Notifications delivered per second.
     pub per_second: f64,
-    /// The processor time of each, from the instant at which they were due until a moment after the last call.
+    /// The processor time of each, from the instant at which the measurement began until a moment after the last call.
     pub time_of_each: TimeOfEach,
 }
 
@@ -59,10 +59,16 @@ pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> Drained {
     }
 }
 
-/// Registers `many` notifications one by one, over `connections` connections at full speed. Returns how many are
-/// registered and delivered per second.
-pub async fn single(setup: &Setup, receiver: &Receiver, many: usize, connections: usize) -> f64 {
+/// Registers `many` notifications one by one, over `connections` connections at full speed. The rate is that of those that
+/// are registered and delivered.
+pub async fn single(
+    setup: &Setup,
+    receiver: &Receiver,
+    many: usize,
+    connections: usize,
+) -> Drained {
     receiver.stats("reset").await;
+    let before = setup.processor_time();
     let next = Arc::new(AtomicUsize::new(0));
     let started_us = now_us();
     let mut tasks = Vec::new();
@@ -94,7 +100,11 @@ pub async fn single(setup: &Setup, receiver: &Receiver, many: usize, connections
         task.await.expect("no panic");
     }
     let last_us = arrived(receiver, many).await;
-    many as f64 / ((last_us - started_us) as f64 / 1e6)
+    tokio::time::sleep(SETTLED).await;
+    Drained {
+        per_second: many as f64 / ((last_us - started_us) as f64 / 1e6),
+        time_of_each: setup.processor_time().of_each(before, many),
+    }
 }
 
 /// Registers notifications whose due times are evenly spread, `per_second` in each second of `span`. Returns how

@@ -118,15 +118,16 @@ async fn measure(options: &Options) {
         for stores in &options.stores {
             let setup = Setup::start(*stores).await;
             let drain = load::drain(&setup, &receiver, options.notifications).await;
-            let time_of_each = drain.time_of_each;
+            let drain_time = drain.time_of_each;
             let drain = yardstick.share(drain.per_second).await;
-            println!(
-                "round {round}: {stores} drain {drain}; processor time of each: {time_of_each}"
-            );
+            println!("round {round}: {stores} drain {drain}; processor time of each: {drain_time}");
             let many = options.notifications;
             let single = load::single(&setup, &receiver, many, options.connections).await;
-            let single = yardstick.share(single).await;
-            println!("round {round}: {stores} single {single}");
+            let single_time = single.time_of_each;
+            let single = yardstick.share(single.per_second).await;
+            println!(
+                "round {round}: {stores} single {single}; processor time of each: {single_time}"
+            );
             let half = drain.per_second / 2.0;
             let seconds = Duration::from_secs(options.late_seconds);
             let late = load::late(&setup, &receiver, half, seconds).await;
@@ -134,8 +135,9 @@ async fn measure(options: &Options) {
             report.add(Row {
                 stores: *stores,
                 drain,
-                time_of_each,
+                drain_time,
                 single,
+                single_time,
                 late,
             });
             setup.stop().await;

@@ -85,9 +85,11 @@ pub struct Row {
     /// The rate if all notifications are due at once.
     pub drain: Rate,
     /// The processor time of each of these.
-    pub time_of_each: TimeOfEach,
+    pub drain_time: TimeOfEach,
     /// The rate if notifications are registered one by one.
     pub single: Rate,
+    /// The processor time of each of these.
+    pub single_time: TimeOfEach,
     /// How late calls arrive at half the rate of `drain`.
     pub late: Lateness,
 }
@@ -127,10 +129,21 @@ impl fmt::Display for Report {
                         .map(value),
                 )
             };
+            let median_time = |time: fn(&Row) -> TimeOfEach| {
+                let of = |part: fn(TimeOfEach) -> f64| {
+                    let rows = self.rows.iter().filter(|row| row.stores == stores);
+                    median(rows.map(|row| part(time(row))))
+                };
+                TimeOfEach {
+                    server_us: of(|time| time.server_us),
+                    redis_us: of(|time| time.redis_us),
+                    postgres_us: of(|time| time.postgres_us),
+                }
+            };
             writeln!(
                 out,
                 "  {stores:<14} drain {:>6.0} ({:.2})  single {:>6.0} ({:.2})  late p50 {:.1} \
-                 p99 {:.1} p99.9 {:.1} ms  processor time of each, drain: {}",
+                 p99 {:.1} p99.9 {:.1} ms  processor time of each: drain {}; single {}",
                 median_of(|row| row.drain.per_second),
                 median_of(|row| row.drain.share()),
                 median_of(|row| row.single.per_second),
@@ -138,11 +151,8 @@ impl fmt::Display for Report {
                 median_of(|row| row.late.p50_us as f64 / 1e3),
                 median_of(|row| row.late.p99_us as f64 / 1e3),
                 median_of(|row| row.late.p999_us as f64 / 1e3),
-                TimeOfEach {
-                    server_us: median_of(|row| row.time_of_each.server_us),
-                    redis_us: median_of(|row| row.time_of_each.redis_us),
-                    postgres_us: median_of(|row| row.time_of_each.postgres_us),
-                },
+                median_time(|row| row.drain_time),
+                median_time(|row| row.single_time),
             )?;
         }
         Ok(())

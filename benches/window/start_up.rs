@@ -107,8 +107,9 @@ impl Bench {
     pub async fn check_entries(&self) -> u64 {
         let loaded_until_ms = self.redis.loaded_until_ms().await;
         let loaded_until_ms = loaded_until_ms.expect("noted when Redis is complete");
-        let expected = journal::count_due_by(&self.setup, loaded_until_ms).await;
+        // In this order: what has just arrived is recorded meanwhile, and leaves both, the journal first.
         let entries = self.redis.entries().await;
+        let expected = journal::count_due_by(&self.setup, loaded_until_ms).await;
         assert!(
             entries >= expected,
             "Redis has {entries} entries, and {expected} are due by {loaded_until_ms}"

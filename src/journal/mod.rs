@@ -49,6 +49,7 @@ mod effect;
 mod endpoints;
 mod error;
 mod examination;
+mod expected_advance;
 mod history;
 mod job_results;
 mod job_rows;

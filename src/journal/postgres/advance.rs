@@ -3,11 +3,9 @@
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::statements::{each, each_if_any, indexes_from, integer, storable};
-use crate::domain::state::{Cause, State};
-use crate::journal::Recording;
-use crate::journal::effect::{self, Effect, Status};
+use crate::domain::state::Cause;
+use crate::journal::expected_advance::ExpectedAdvance;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Updates the status of each notification that still has the expected progress, and inserts its attempt.
@@ -79,59 +77,6 @@ const ADVANCE: &str = "
         SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause FROM moved WHERE state = 'dead'
     )
     SELECT array_agg(place) FROM moved";
-
-/// A recording whose notification is expected to have the same progress as before the attempt.
-pub(super) struct ExpectedAdvance<'batch> {
-    /// The index of the recording in the batch.
-    index: i32,
-    recording: &'batch Recording,
-    /// The status of the notification after the recording.
-    after: Status,
-}
-
-impl<'batch> ExpectedAdvance<'batch> {
-    /// The recordings of a batch that change the status of a notification with the expected progress. If a
-    /// batch has several recordings for one notification, only the first is returned: the others depend on
-    /// its result.
-    pub(super) fn all_of(batch: &'batch [Recording]) -> Vec<Self> {
-        let mut seen = HashSet::with_capacity(batch.len());
-        let firsts = (0..)
-            .zip(batch)
-            .filter(|(_, recording)| seen.insert(&recording.key));
-        firsts
-            .filter_map(|(index, recording)| Self::of(index, recording))
-            .collect()
-    }
-
-    fn of(index: i32, recording: &'batch Recording) -> Option<Self> {
-        let before = &recording.before;
-        let mut after = Status::scheduled(*before);
-        let effect = effect::advance(&mut after, recording);
-        let is_same_series = after.progress.series == before.series
-            && after.progress.first_due_ms == before.first_due_ms
-            && recording.attempt.series == before.series;
-        let is_in_statement = match (&effect, after.state) {
-            (Effect::Advanced(_), State::Scheduled | State::Delivered | State::Dead) => true,
-            (Effect::Advanced(_), State::Cancelled) | (Effect::Unchanged | Effect::Stale, _) => {
-                false
-            }
-        };
-        (is_same_series && is_in_statement).then_some(Self {
-            index,
-            recording,
-            after,
-        })
-    }
-
-    /// The deadline after the recording, if it moves it.
-    fn moved_deadline_ms(&self) -> Option<i64> {
-        let (before_ms, after_ms) = (
-            self.recording.before.deadline_ms,
-            self.after.progress.deadline_ms,
-        );
-        (after_ms != before_ms).then_some(after_ms)
-    }
-}
 
 /// Records the attempts whose notifications have the expected progress. Returns the indexes in the batch of
 /// these recordings.

@@ -8,12 +8,13 @@
 //! If the second transaction fails, the call fails although a part of the batch was kept. When the call is
 //! repeated, that part is found and is not written again.
 
-use super::advance::{ExpectedAdvance, advance};
+use super::advance::advance;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::lock;
 use super::statements::{insert_attempts, insert_history, kept_attempts, update_statuses};
 use crate::domain::key::Key;
+use crate::journal::expected_advance::ExpectedAdvance;
 use crate::journal::recording_batch::{AttemptRow, BatchWrites, RecordingBatch};
 use crate::journal::{Recorded, Recording};
 use async_trait::async_trait;

@@ -6,6 +6,7 @@
 //! for reading only.
 
 mod activity;
+mod advance;
 mod api_keys;
 mod audit_log;
 mod bulk;

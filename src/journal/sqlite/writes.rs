@@ -2,6 +2,7 @@
 //! call is one transaction.
 
 use super::SqliteJournal;
+use super::advance::advance;
 use super::audit_log;
 use super::error::SqliteFailure;
 use super::lanes;
@@ -158,11 +159,35 @@ pub(super) async fn register(
     Ok(replies)
 }
 
-/// Records a batch of attempts and applies their decisions, in the order of the batch.
+/// Records a batch of attempts and applies their decisions. Nearly every notification still has the progress that it had
+/// before its attempt (`advance.rs`). The others are read, and the recordings are applied one after the other, each to the
+/// result of those before it.
 pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Recording],
+) -> Result<Vec<Recorded>, SqliteFailure> {
+    let mut replies = vec![None; batch.len()];
+    for index in advance(connection, instance, batch).await? {
+        replies[index] = Some(Recorded::Applied);
+    }
+    let left: Vec<usize> = (0..batch.len())
+        .filter(|index| replies[*index].is_none())
+        .collect();
+    if !left.is_empty() {
+        let recordings = left.iter().map(|index| &batch[*index]).collect();
+        let applied = record_others(connection, instance, recordings).await?;
+        for (index, reply) in left.into_iter().zip(applied) {
+            replies[index] = Some(reply);
+        }
+    }
+    Ok(replies.into_iter().flatten().collect())
+}
+
+async fn record_others(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    batch: Vec<&Recording>,
 ) -> Result<Vec<Recorded>, SqliteFailure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
     let known = load(connection, &keys).await?;
