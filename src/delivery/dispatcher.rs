@@ -38,6 +38,9 @@ const GATHER: Duration = Duration::from_millis(2);
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longest wait after a failed claim.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
+/// First wait after a claim that was refused because the schedule has lost data. After that, it ends as soon as this instance
+/// may use the schedule again, which is within a few milliseconds: what is due is not sent meanwhile.
+const SHORTEST_BACK_OFF: Duration = Duration::from_millis(5);
 /// How often it is tried again to open the signing keys that could not be opened.
 const REVIEW_KEYS: Duration = Duration::from_millis(250);
 /// How long a worker may take in addition to its call while both stores work. If no claim succeeds for
@@ -198,14 +201,28 @@ impl Dispatcher {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "claiming due notifications failed; trying again");
-                    drain
-                        .run_until_cancelled(tokio::time::sleep(back_off))
-                        .await;
+                    let waiting = self.wait_after(&error, back_off);
+                    drain.run_until_cancelled(waiting).await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
         }
         self.health.expect_claims(None);
+    }
+
+    /// Waits after a claim that has failed.
+    async fn wait_after(&self, error: &ScheduleError, back_off: Duration) {
+        let mut waiting = pin!(tokio::time::sleep(back_off));
+        if let (ScheduleError::Rebuilding, Some(recoverable)) = (error, self.schedule.recoverable())
+        {
+            tokio::time::sleep(SHORTEST_BACK_OFF).await;
+            tokio::select! {
+                () = recoverable.wait_until_usable() => {}
+                () = &mut waiting => {}
+            }
+        } else {
+            waiting.await;
+        }
     }
 
     /// Claims for endpoints again as soon as their signing keys can be opened, until `drain` is cancelled.

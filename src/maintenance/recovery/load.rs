@@ -7,6 +7,7 @@
 //! into the schedule itself, so it does not matter whether it is read here.
 
 use super::pace::SOON_MS;
+use crate::clock::Clock;
 use crate::journal::{Cursor, JournalError, JournalMaintenance, PageBodies, Pending};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::Recoverable;
@@ -14,6 +15,7 @@ use crate::schedule::window::Window;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
@@ -21,8 +23,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Notifications read from the journal at a time: few at first, so that what is due is sent soon, then more with each
 /// page. Of a large page, more entries are of one lane, and Redis takes these together.
-const FIRST_PAGE: usize = 2_000;
+const FIRST_PAGE: usize = 250;
 const LARGEST_PAGE: usize = 16_000;
+/// The largest page while attempts begin late, or are about to begin: reading a larger one takes the time of a processor that
+/// they wait for.
+const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 1_000;
 /// Of pages with bodies, which may be large.
 const LARGEST_PAGE_WITH_BODIES: usize = 2_000;
 /// The smallest page, if the journal is slow: it answers after a few seconds or not at all.
@@ -45,6 +50,7 @@ pub struct Loader<'schedule> {
     /// If only the parts of the schedule are loaded that this instance has to load.
     parts: Option<&'schedule dyn Recoverable>,
     reads: PageReads,
+    delays_attempts: DelaysAttempts,
     reading: Option<ReadAhead>,
     /// The page that was read and is not yet put in, and how many of its entries are.
     page: Option<LoadPage>,
@@ -78,6 +84,10 @@ pub(in crate::maintenance) struct PageReads {
     bodies: PageBodies,
 }
 
+/// Whether attempts begin late while pages are read. Shared with the task that reads.
+#[derive(Debug, Clone, Default)]
+struct DelaysAttempts(Arc<AtomicBool>);
+
 impl PageReads {
     /// For this schedule, up to what is due soon.
     pub(in crate::maintenance) fn of(
@@ -100,9 +110,10 @@ impl PageReads {
         }
     }
 
-    /// Fits the size of the next page to how long the last one took to read.
-    fn adapt(&mut self, took: Duration) {
+    /// Fits the size of the next page to how long the last one took to read, and to whether the next one is `beside_attempts`.
+    fn adapt(&mut self, took: Duration, beside_attempts: bool) {
         let largest = match self.bodies {
+            _ if beside_attempts => LARGEST_PAGE_BESIDE_ATTEMPTS,
             PageBodies::All => LARGEST_PAGE_WITH_BODIES,
             PageBodies::None => LARGEST_PAGE,
         };
@@ -144,6 +155,7 @@ impl<'schedule> Loader<'schedule> {
             schedule,
             parts: None,
             reads: PageReads::of(schedule, schedule.clock().now_ms(), FIRST_PAGE, verify),
+            delays_attempts: DelaysAttempts::default(),
             reading: None,
             page: None,
             put_in: 0,
@@ -213,13 +225,19 @@ impl<'schedule> Loader<'schedule> {
     /// Whether what follows is not due soon.
     #[must_use]
     pub fn can_wait(&self) -> bool {
-        self.from_ms > self.schedule.clock().now_ms() + SOON_MS
+        !is_soon(self.from_ms, &*self.schedule.clock())
+    }
+
+    /// Says whether attempts begin late by now. While they do, smaller pages are read.
+    pub fn note_delays(&self, delays_attempts: bool) {
+        let noted = &self.delays_attempts.0;
+        noted.store(delays_attempts, Ordering::Relaxed);
     }
 
     async fn next_page(&mut self) -> Result<LoadPage, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
-            let journal = Arc::clone(&self.journal);
-            ReadAhead::start(journal, self.cursor, self.reads)
+            let beside = (self.schedule.clock(), self.delays_attempts.clone());
+            ReadAhead::start(Arc::clone(&self.journal), self.cursor, self.reads, beside)
         });
         match reading.pages.recv().await {
             Some(Ok(mut page)) => {
@@ -265,6 +283,7 @@ impl ReadAhead {
         journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
         mut reads: PageReads,
+        (clock, delays_attempts): (Arc<dyn Clock>, DelaysAttempts),
     ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
@@ -272,7 +291,10 @@ impl ReadAhead {
                 let started = Instant::now();
                 let page = read(journal.as_ref(), cursor, reads).await;
                 cursor = page.as_ref().map_or(None, |page| page.next);
-                reads.adapt(started.elapsed());
+                let from_ms = page.as_ref().map_or(i64::MIN, |page| page.from_ms);
+                let beside_attempts =
+                    is_soon(from_ms, &*clock) || delays_attempts.0.load(Ordering::Relaxed);
+                reads.adapt(started.elapsed(), beside_attempts);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
                 }
@@ -283,6 +305,11 @@ impl ReadAhead {
             task: AbortOnDropHandle::new(task),
         }
     }
+}
+
+/// Whether what is due then is due soon.
+fn is_soon(due_ms: i64, clock: &dyn Clock) -> bool {
+    due_ms <= clock.now_ms() + SOON_MS
 }
 
 /// Reads the page after a cursor.

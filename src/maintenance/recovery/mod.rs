@@ -37,6 +37,7 @@ use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
+use crate::settings_sync::bring_settings;
 use crate::telemetry::metrics::Metrics;
 pub use announce::why;
 use announce::{LastError, announce, announce_end};
@@ -224,10 +225,31 @@ impl Recovery {
         recoverable: &dyn Recoverable,
         reason: LoadReason,
     ) -> Result<(), MaintenanceError> {
-        let started = Instant::now();
         if let Some(journal) = &self.journal {
             self.write_down(journal.as_ref(), reason).await;
         }
+        let (repaired, ()) = tokio::join!(self.resync(recoverable), self.bring_settings());
+        repaired
+    }
+
+    /// The settings of lanes are lost with everything else, and until they are back, nothing is sent. So they do not wait until
+    /// the duty of the settings looks again.
+    async fn bring_settings(&self) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref());
+        if let Err(error) = bringing.await {
+            tracing::debug!(
+                %error,
+                "the settings of lanes could not be brought into the recovered schedule; the duty of the settings tries again"
+            );
+        }
+    }
+
+    /// See [`Recovery::rebuild`].
+    async fn resync(&self, recoverable: &dyn Recoverable) -> Result<(), MaintenanceError> {
+        let started = Instant::now();
         let journal = self.journal.clone();
         let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
         let mut reported = Instant::now();
@@ -240,6 +262,7 @@ impl Recovery {
                     back_off = BACK_OFF;
                     let counts = self.metrics.slight_lateness();
                     let rest = pace.rest(counts, began.elapsed(), resync.can_wait());
+                    resync.note_delays(pace.delays_attempts());
                     if !rest.is_zero() {
                         tokio::time::sleep(rest).await;
                     }

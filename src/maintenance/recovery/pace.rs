@@ -20,14 +20,26 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 /// Decides how long loading rests after a step.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
+    /// What was counted when it was last judged.
     seen: LatenessCounts,
+    /// The attempts that were counted after the last step.
+    attempts: u64,
     halves: u32,
 }
 
 impl Pace {
     /// Begins without rests. `seen` is what was counted until now.
     pub(super) fn new(seen: LatenessCounts) -> Self {
-        Self { seen, halves: 0 }
+        Self {
+            seen,
+            attempts: seen.attempts,
+            halves: 0,
+        }
+    }
+
+    /// Whether loading delays attempts, as far as the steps before have shown.
+    pub(super) fn delays_attempts(&self) -> bool {
+        self.halves > 0
     }
 
     /// How long to rest after a step that took so long, if what follows can wait.
@@ -39,13 +51,16 @@ impl Pace {
     ) -> Duration {
         let attempts = counts.attempts.saturating_sub(self.seen.attempts);
         let late = counts.late.saturating_sub(self.seen.late);
+        let none_began = counts.attempts == self.attempts;
+        self.attempts = counts.attempts;
         if attempts >= FEWEST_ATTEMPTS {
             self.seen = counts;
             self.halves = match late * ONE_OF > attempts {
                 true => (self.halves + 1).min(MOST_HALVES),
                 false => self.halves.saturating_sub(1),
             };
-        } else if attempts == 0 {
+        } else if none_began {
+            self.seen = counts;
             self.halves = self.halves.saturating_sub(1);
         }
         match can_wait {
@@ -76,9 +91,12 @@ mod tests {
     fn loading_rests_the_longer_the_more_steps_delay_attempts() {
         let mut pace = Pace::default();
         assert_eq!(rests(&mut pace, &[(100, 0), (100, 1)], true), [0, 0]);
+        assert!(!pace.delays_attempts());
         let late = rests(&mut pace, &[(100, 2); 10], true);
         assert_eq!(late, [10, 20, 30, 40, 50, 60, 70, 80, 80, 80]);
+        assert!(pace.delays_attempts());
         assert_eq!(rests(&mut pace, &[(100, 0); 9], true)[6..], [10, 0, 0]);
+        assert!(!pace.delays_attempts());
     }
 
     #[test]
@@ -89,6 +107,14 @@ mod tests {
         assert_eq!(pace.rest(counts(20, 19), STEP, true).as_millis(), 10);
         // Without attempts, nobody is delayed.
         assert_eq!(pace.rest(counts(20, 19), STEP, true).as_millis(), 0);
+    }
+
+    #[test]
+    fn the_last_few_attempts_do_not_slow_it_down_for_good() {
+        let mut pace = Pace::default();
+        assert_eq!(rests(&mut pace, &[(100, 100); 2], true), [10, 20]);
+        let after = rests(&mut pace, &[(5, 5), (0, 0), (0, 0), (0, 0)], true);
+        assert_eq!(after, [20, 10, 0, 0]);
     }
 
     #[test]

@@ -93,6 +93,13 @@ impl<'schedule> Resync<'schedule> {
         }
     }
 
+    /// Says whether attempts begin late by now.
+    pub fn note_delays(&self, delays_attempts: bool) {
+        if let Some(loading) = &self.loading {
+            loading.note_delays(delays_attempts);
+        }
+    }
+
     /// Does one step. `false` at the end.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 mod auditing;
 mod comparing;
 mod exporting;
+mod lane_settings;
 mod loading;
 mod losing_keys;
 mod pruning;
