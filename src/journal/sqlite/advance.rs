@@ -41,7 +41,7 @@ static ADVANCE: LazyLock<Bulk> = LazyLock::new(|| {
 });
 
 /// A recording whose notification has the expected progress.
-struct Found<'batch> {
+struct ExpectedRow<'batch> {
     row_id: i64,
     expected: ExpectedAdvance<'batch>,
 }
@@ -81,7 +81,7 @@ pub(super) async fn advance(
 async fn find<'batch>(
     connection: &mut SqliteConnection,
     batch: &'batch [Recording],
-) -> Result<Vec<Found<'batch>>, SqliteFailure> {
+) -> Result<Vec<ExpectedRow<'batch>>, SqliteFailure> {
     let expected = ExpectedAdvance::all_of(batch);
     let rows = EXPECTED.fetch(connection, &expected, bind_expected).await?;
     let mut row_ids = vec![None; batch.len()];
@@ -96,9 +96,9 @@ async fn find<'batch>(
     }
     let found = expected.into_iter().filter_map(|expected| {
         let row_id = (*row_ids.get(usize::try_from(expected.index).ok()?)?)?;
-        Some(Found { row_id, expected })
+        Some(ExpectedRow { row_id, expected })
     });
-    let mut found: Vec<Found<'_>> = found.collect();
+    let mut found: Vec<ExpectedRow<'_>> = found.collect();
     found.sort_unstable_by_key(|one| one.row_id);
     Ok(found)
 }
@@ -115,7 +115,7 @@ fn bind_expected(statement: Statement, expected: &ExpectedAdvance<'_>) -> Statem
         .bind(before.first_due_ms)
 }
 
-fn bind_moved(statement: Statement, found: &Found<'_>) -> Statement {
+fn bind_moved(statement: Statement, found: &ExpectedRow<'_>) -> Statement {
     let after = &found.expected.after;
     let progress = &after.progress;
     statement
