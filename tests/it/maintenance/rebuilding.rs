@@ -76,6 +76,9 @@ async fn one_notification_is_put_back() {
     let stage = Stage::redis().await;
     stage.journal_one("1", 0).await;
     stage.journal_one("2", 0).await;
+    // Before the first command: by its clock, this instance was last at work more than a week ago, so it is forgotten.
+    let (elsewhere, start) = stage.register("3", 0).await;
+    stage.register("4", 0).await;
     let one = ["payment.succeeded", "1"];
     assert_eq!(
         stage.rebuilt(&one),
@@ -86,7 +89,6 @@ async fn one_notification_is_put_back() {
     let again = stage.rebuilt(&one);
     assert_eq!(again, "payment.succeeded/1 was in Redis already\n");
 
-    let (elsewhere, start) = stage.register("3", 0).await;
     let journal = stage.journal.as_ref();
     apply(journal, failure(&elsewhere, start)).await;
     let said = stage.rebuilt(&["payment.succeeded", "3"]);
@@ -97,7 +99,6 @@ async fn one_notification_is_put_back() {
         stage.rebuilt(&["payment.succeeded", "3"]),
         "payment.succeeded/3 is delivered; there is nothing to put back\n"
     );
-    stage.register("4", 0).await;
     let setting = SettingAside {
         key: key("4"),
         at_ms: 1,
