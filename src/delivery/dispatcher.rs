@@ -38,9 +38,6 @@ const GATHER: Duration = Duration::from_millis(2);
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longest wait after a failed claim.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
-/// First wait after a claim that was refused because the schedule has lost data. After that, it ends as soon as this instance
-/// may use the schedule again, which is within a few milliseconds: what is due is not sent meanwhile.
-const SHORTEST_BACK_OFF: Duration = Duration::from_millis(5);
 /// How often it is tried again to open the signing keys that could not be opened.
 const REVIEW_KEYS: Duration = Duration::from_millis(250);
 /// How long a worker may take in addition to its call while both stores work. If no claim succeeds for
@@ -210,12 +207,13 @@ impl Dispatcher {
         self.health.expect_claims(None);
     }
 
-    /// Waits after a claim that has failed.
+    /// Waits after a claim that has failed. If it was refused because the schedule has lost data, the wait ends soon after this
+    /// instance may use the schedule again, which is within a few milliseconds: what is due is not sent meanwhile.
     async fn wait_after(&self, error: &ScheduleError, back_off: Duration) {
         let mut waiting = pin!(tokio::time::sleep(back_off));
         if let (ScheduleError::Rebuilding, Some(recoverable)) = (error, self.schedule.recoverable())
         {
-            tokio::time::sleep(SHORTEST_BACK_OFF).await;
+            tokio::time::sleep(back_off / 10).await;
             tokio::select! {
                 () = recoverable.wait_until_usable() => {}
                 () = &mut waiting => {}

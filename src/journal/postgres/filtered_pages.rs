@@ -8,6 +8,7 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{mean_one_endpoint, notification_of};
 use super::register::ARRIVAL_BITS;
+use super::search::has_few;
 use super::session::AS_OF_NOW;
 use crate::domain::job::JobId;
 use crate::domain::job_filter::FilteredSelection;
@@ -37,12 +38,33 @@ macro_rules! pending {
          ORDER BY notification"
     };
 }
+// In no order, of a lane that has few notifications: no index has both the lane and the state. The lane is compared as in
+// `search.rs`, so that only one index fits.
+macro_rules! dead_of_lane {
+    () => {
+        "FROM (
+            SELECT s.* FROM (
+                SELECT row_id FROM notifications
+                WHERE (lane, row_id) >= ($6, 0::BIGINT) AND (lane, row_id) <= ($6, 9223372036854775807)
+                ORDER BY lane, row_id LIMIT $4
+            ) AS l
+            CROSS JOIN LATERAL (SELECT * FROM statuses AS s WHERE s.notification = l.row_id OFFSET 0) AS s
+         ) AS d
+         WHERE state = 'dead' AND (ended_ms, notification) > ($1, $2) AND ended_ms < $3"
+    };
+}
 /// Those of a range that pass the filter, and have not been sent again since `$9`.
 macro_rules! filtered {
     ($columns:expr, dead) => {
+        filtered!($columns, dead_in dead!())
+    };
+    ($columns:expr, dead_of_lane) => {
+        filtered!($columns, dead_in dead_of_lane!())
+    };
+    ($columns:expr, dead_in $range:expr) => {
         filtered!(
             $columns,
-            dead!(),
+            $range,
             "(s.series = 1 OR s.first_due_ms < $9 OR NOT EXISTS (
                 SELECT 1 FROM transitions AS t
                 WHERE t.notification = s.notification AND t.kind IN ('replayed', 'resent') AND t.at_ms >= $9
@@ -157,18 +179,26 @@ impl PostgresCall for CountFiltered<'_> {
         let Self {
             state, selection, ..
         } = self;
+        let range = Range::of(*state, selection, self.cursor);
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let of_few = match (state, &selection.filter.lane) {
+            (FilteredState::Dead, Some(lane)) => has_few(&mut reading, lane).await?,
+            (FilteredState::Dead, None) | (FilteredState::Pending, _) => false,
+        };
         let sql = match state {
+            FilteredState::Dead if of_few => filtered!(counts_of_dead!(), dead_of_lane),
             FilteredState::Dead => filtered!(counts_of_dead!(), dead),
             FilteredState::Pending => filtered!("count(*), 0::BIGINT, 0::BIGINT", pending),
         };
-        let range = Range::of(*state, selection, self.cursor);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let row = bound(sql, selection, range)
             .fetch_one(&mut *reading)
             .await?;
         let mut fields = Fields::of(&row);
         let counts = (fields.take()?, fields.take()?, fields.take()?);
-        let scan_end = scan_end(&mut reading, *state, range).await?;
+        let scan_end = match of_few {
+            true => None,
+            false => scan_end(&mut reading, *state, range).await?,
+        };
         reading.rollback().await?;
         Ok(JobMatches::of(counts, scan_end))
     }

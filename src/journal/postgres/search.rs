@@ -183,12 +183,7 @@ pub(super) async fn find(
             Ok(SearchFindings::All(stored(&found)?))
         }
         Search::DeadOfLane(lane) => {
-            let counting = sqlx::query_scalar(COUNT_OF_LANE)
-                .bind(*lane)
-                .bind(limit_of(MOST_OF_LANE + 1))
-                .fetch_one(&mut *reading);
-            let many: i64 = counting.await?;
-            if many > limit_of(MOST_OF_LANE) {
+            if !has_few(reading, lane).await? {
                 return Ok(SearchFindings::TooMany);
             }
             let found = sqlx::query(DEAD_OF_LANE)
@@ -212,6 +207,19 @@ pub(super) async fn find(
             Ok(SearchFindings::All(Vec::new()))
         }
     }
+}
+
+/// Whether a lane has so few notifications that its dead letters are looked for among them.
+pub(super) async fn has_few(
+    reading: &mut PgConnection,
+    lane: &str,
+) -> Result<bool, PostgresFailure> {
+    let many: i64 = sqlx::query_scalar(COUNT_OF_LANE)
+        .bind(lane)
+        .bind(limit_of(MOST_OF_LANE + 1))
+        .fetch_one(reading)
+        .await?;
+    Ok(many <= limit_of(MOST_OF_LANE))
 }
 
 /// A row number begins with the instant of registration, so a window is a range of row numbers.

@@ -25,6 +25,13 @@ macro_rules! dead {
          ORDER BY ended_ms, row_id"
     };
 }
+macro_rules! dead_of_lane {
+    () => {
+        "FROM notifications INDEXED BY dead_of_lane
+         WHERE state = 'dead' AND lane = ?6 AND (ended_ms, row_id) > (?1, ?2) AND ended_ms < ?3
+         ORDER BY ended_ms, row_id"
+    };
+}
 macro_rules! pending {
     () => {
         "FROM notifications INDEXED BY registered_scheduled
@@ -35,9 +42,15 @@ macro_rules! pending {
 /// Those of a range that pass the filter, and have not been sent again since `?9`.
 macro_rules! filtered {
     ($columns:expr, dead) => {
+        filtered!($columns, dead_in dead!())
+    };
+    ($columns:expr, dead_of_lane) => {
+        filtered!($columns, dead_in dead_of_lane!())
+    };
+    ($columns:expr, dead_in $range:expr) => {
         filtered!(
             $columns,
-            dead!(),
+            $range,
             "(n.series = 1 OR n.first_due_ms < ?9 OR NOT EXISTS (
                 SELECT 1 FROM transitions AS t
                 WHERE t.notification = n.row_id AND t.kind IN ('replayed', 'resent') AND t.at_ms >= ?9
@@ -104,6 +117,10 @@ pub(super) async fn page(
     limit: usize,
 ) -> Result<JobPage, SqliteFailure> {
     let sql = match state {
+        FilteredState::Dead if selection.filter.lane.is_some() => concat!(
+            filtered!("n.ended_ms, n.row_id, n.topic, n.id", dead_of_lane),
+            " ORDER BY n.ended_ms, n.row_id LIMIT ?10"
+        ),
         FilteredState::Dead => concat!(
             filtered!("n.ended_ms, n.row_id, n.topic, n.id", dead),
             " ORDER BY n.ended_ms, n.row_id LIMIT ?10"
@@ -132,6 +149,9 @@ pub(super) async fn matches(
     cursor: Option<Cursor>,
 ) -> Result<JobMatches, SqliteFailure> {
     let sql = match state {
+        FilteredState::Dead if selection.filter.lane.is_some() => {
+            filtered!(counts_of_dead!(), dead_of_lane)
+        }
         FilteredState::Dead => filtered!(counts_of_dead!(), dead),
         FilteredState::Pending => filtered!("count(*), 0, 0", pending),
     };
@@ -213,20 +233,33 @@ async fn scan_end(
     selection: &FilteredSelection,
     after: Cursor,
 ) -> Result<Option<Cursor>, SqliteFailure> {
-    let sql = match state {
-        FilteredState::Dead => concat!("SELECT ended_ms, row_id ", dead!(), " LIMIT 1 OFFSET ?4"),
-        FilteredState::Pending => concat!(
+    let lane = match state {
+        FilteredState::Dead => selection.filter.lane.as_ref(),
+        FilteredState::Pending => None,
+    };
+    let sql = match (state, lane) {
+        (FilteredState::Dead, Some(_)) => concat!(
+            "SELECT ended_ms, row_id ",
+            dead_of_lane!(),
+            " LIMIT 1 OFFSET ?4"
+        ),
+        (FilteredState::Dead, None) => {
+            concat!("SELECT ended_ms, row_id ", dead!(), " LIMIT 1 OFFSET ?4")
+        }
+        (FilteredState::Pending, _) => concat!(
             "SELECT registered_ms, row_id ",
             pending!(),
             " LIMIT 1 OFFSET ?4"
         ),
     };
-    let found: Option<(i64, i64)> = sqlx::query_as(sql)
+    let mut finding = sqlx::query_as(sql)
         .bind(after.at_ms)
         .bind(after.row)
         .bind(selection.span().1)
-        .bind(limit_of(MOST_SCANNED - 1))
-        .fetch_optional(connection)
-        .await?;
+        .bind(limit_of(MOST_SCANNED - 1));
+    if let Some(lane) = lane {
+        finding = finding.bind(None::<&str>).bind(lane.as_str());
+    }
+    let found: Option<(i64, i64)> = finding.fetch_optional(connection).await?;
     Ok(found.map(|(at_ms, row)| Cursor { at_ms, row }))
 }

@@ -37,8 +37,10 @@ const SLOW_PAGE: Duration = Duration::from_secs(1);
 /// After a page that took less than this to read, the next is twice as large.
 const FAST_PAGE: Duration = Duration::from_millis(500);
 
-/// Entries put into the schedule in one step, between which attempts get their turn.
+/// Entries put into the schedule in one step, between which attempts get their turn; and while attempts begin late, of what can
+/// wait.
 const STEP: usize = 2_000;
+const STEP_BESIDE_ATTEMPTS: usize = 250;
 
 /// Pages read ahead while one is put into the schedule. The task that reads has one more.
 const PAGES_AHEAD: usize = 1;
@@ -197,9 +199,15 @@ impl<'schedule> Loader<'schedule> {
                 self.next_page().await?
             }
         };
+        let is_gentle = self.can_wait() && self.delays_attempts.0.load(Ordering::Relaxed);
+        let step = if is_gentle {
+            STEP_BESIDE_ATTEMPTS
+        } else {
+            STEP
+        };
         // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
-        let end = page.entries.len().min(self.put_in + STEP);
+        let end = page.entries.len().min(self.put_in + step);
         let part = &page.entries[self.put_in..end];
         let restored = self.schedule.restore(part).await?;
         self.done.restored.missing += restored.missing;
@@ -292,8 +300,9 @@ impl ReadAhead {
                 let page = read(journal.as_ref(), cursor, reads).await;
                 cursor = page.as_ref().map_or(None, |page| page.next);
                 let from_ms = page.as_ref().map_or(i64::MIN, |page| page.from_ms);
-                let beside_attempts =
-                    is_soon(from_ms, &*clock) || delays_attempts.0.load(Ordering::Relaxed);
+                // Only of a schedule that is in use, attempts are made meanwhile.
+                let beside_attempts = reads.verify
+                    && (is_soon(from_ms, &*clock) || delays_attempts.0.load(Ordering::Relaxed));
                 reads.adapt(started.elapsed(), beside_attempts);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;

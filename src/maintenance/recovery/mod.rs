@@ -28,11 +28,11 @@
 //! register their pending notifications again.
 
 mod announce;
+mod inspection;
 pub mod load;
 mod pace;
 pub mod resync;
 
-use crate::domain::key::Key;
 use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable};
@@ -41,6 +41,7 @@ use crate::settings_sync::bring_settings;
 use crate::telemetry::metrics::Metrics;
 pub use announce::why;
 use announce::{LastError, announce, announce_end};
+pub use inspection::inspect;
 use pace::Pace;
 use resync::Resync;
 use std::sync::Arc;
@@ -60,14 +61,14 @@ const INSPECT_AGAIN: Duration = Duration::from_secs(2);
 /// First and longest wait for a store that is unavailable.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+/// How long bringing the settings of lanes may take until it is left to the duty of the settings.
+const LONGEST_BRINGING: Duration = Duration::from_secs(2);
 /// How often it is reported that loading continues.
 const REPORT_LOADING: Duration = Duration::from_secs(1);
 /// How often an instance reports that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How soon it does so again if other instances have begun or stopped to claim.
 const SOONEST_HEARTBEAT: Duration = Duration::from_millis(100);
-/// Number of notifications looked up to find the owner of a schedule.
-const SAMPLE: usize = 200;
 
 /// The duty that notices and repairs losses of one schedule.
 pub struct Recovery {
@@ -225,10 +226,12 @@ impl Recovery {
         recoverable: &dyn Recoverable,
         reason: LoadReason,
     ) -> Result<(), MaintenanceError> {
+        let started = Instant::now();
         if let Some(journal) = &self.journal {
             self.write_down(journal.as_ref(), reason).await;
         }
-        let (repaired, ()) = tokio::join!(self.resync(recoverable), self.bring_settings());
+        let bringing = tokio::time::timeout(LONGEST_BRINGING, self.bring_settings());
+        let (repaired, _) = tokio::join!(self.resync(recoverable, started), bringing);
         repaired
     }
 
@@ -248,8 +251,11 @@ impl Recovery {
     }
 
     /// See [`Recovery::rebuild`].
-    async fn resync(&self, recoverable: &dyn Recoverable) -> Result<(), MaintenanceError> {
-        let started = Instant::now();
+    async fn resync(
+        &self,
+        recoverable: &dyn Recoverable,
+        started: Instant,
+    ) -> Result<(), MaintenanceError> {
         let journal = self.journal.clone();
         let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
         let mut reported = Instant::now();
@@ -341,51 +347,6 @@ async fn send_heartbeats(recoverable: &dyn Recoverable) {
         // While the store is unavailable this fails, and `health` logs that.
         let _ = recoverable.heartbeat().await;
     }
-}
-
-/// Inspects a schedule for the first time, with the write counts that the journal stores. With `asked`, it
-/// is emptied and loaded, whatever it holds.
-///
-/// # Errors
-/// As [`Recoverable::inspect`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
-pub async fn inspect(
-    journal: Option<&dyn Journal>,
-    schedule: &dyn Schedule,
-    recoverable: &dyn Recoverable,
-    asked: bool,
-) -> Result<Inspection, ScheduleError> {
-    if let Some(journal) = journal {
-        let counts = journal.recall(WRITE_COUNTS).await;
-        let counts = counts.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-        recoverable.restore_write_counts(counts.as_deref().unwrap_or_default());
-    }
-    let found = recoverable.inspect(asked).await?;
-    match (found, journal) {
-        (Inspection::Unowned, Some(journal)) => claim_unowned(journal, schedule, recoverable).await,
-        (found, _) => Ok(found),
-    }
-}
-
-/// Takes over a schedule without an owner if this journal knows some of its notifications.
-async fn claim_unowned(
-    journal: &dyn Journal,
-    schedule: &dyn Schedule,
-    recoverable: &dyn Recoverable,
-) -> Result<Inspection, ScheduleError> {
-    let sample = schedule.scan(None, SAMPLE).await?;
-    let keys = sample.holdings.into_iter().map(|(entry, _)| entry.key);
-    let keys: Vec<Key> = keys.collect();
-    let known = journal.snapshots(&keys).await;
-    let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-    if keys.is_empty() || known.iter().any(Option::is_some) {
-        recoverable.take_ownership();
-        return recoverable.inspect(false).await;
-    }
-    Err(ScheduleError::Foreign(
-        "this Redis holds a schedule without an owner, and this journal knows none of its notifications; \
-         start a server with the journal it belongs to, or give this one another Redis database"
-            .to_string(),
-    ))
 }
 
 /// Whether the inspection found nothing missing.

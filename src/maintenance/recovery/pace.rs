@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) const SOON_MS: i64 = 5_000;
 /// Fewer attempts say nothing; they are counted together with those of the next step.
 const FEWEST_ATTEMPTS: u64 = 20;
+/// After so long without an attempt, nobody is delayed.
+const QUIET: Duration = Duration::from_millis(250);
 /// More than one late attempt of so many is too many.
 const ONE_OF: u64 = 100;
 /// The longest rest, in halves of the time that the step took: so loading takes a fifth of the time at least.
@@ -24,6 +26,8 @@ pub(super) struct Pace {
     seen: LatenessCounts,
     /// The attempts that were counted after the last step.
     attempts: u64,
+    /// For how long none has been counted.
+    quiet: Duration,
     halves: u32,
 }
 
@@ -33,6 +37,7 @@ impl Pace {
         Self {
             seen,
             attempts: seen.attempts,
+            quiet: Duration::ZERO,
             halves: 0,
         }
     }
@@ -51,7 +56,10 @@ impl Pace {
     ) -> Duration {
         let attempts = counts.attempts.saturating_sub(self.seen.attempts);
         let late = counts.late.saturating_sub(self.seen.late);
-        let none_began = counts.attempts == self.attempts;
+        self.quiet = match counts.attempts == self.attempts {
+            true => self.quiet + took,
+            false => Duration::ZERO,
+        };
         self.attempts = counts.attempts;
         if attempts >= FEWEST_ATTEMPTS {
             self.seen = counts;
@@ -59,14 +67,16 @@ impl Pace {
                 true => (self.halves + 1).min(MOST_HALVES),
                 false => self.halves.saturating_sub(1),
             };
-        } else if none_began {
+        } else if self.quiet >= QUIET {
             self.seen = counts;
-            self.halves = self.halves.saturating_sub(1);
+            self.halves = 0;
         }
-        match can_wait {
+        let rest = match can_wait {
             true => (took * self.halves / 2).min(LONGEST_REST),
             false => Duration::ZERO,
-        }
+        };
+        self.quiet += rest;
+        rest
     }
 }
 
@@ -102,26 +112,29 @@ mod tests {
     #[test]
     fn a_few_attempts_are_counted_together_with_later_ones() {
         let mut pace = Pace::default();
-        let counts = |attempts, late| LatenessCounts { attempts, late };
-        assert_eq!(pace.rest(counts(19, 19), STEP, true).as_millis(), 0);
-        assert_eq!(pace.rest(counts(20, 19), STEP, true).as_millis(), 10);
-        // Without attempts, nobody is delayed.
-        assert_eq!(pace.rest(counts(20, 19), STEP, true).as_millis(), 0);
+        // Fewer than 20 at each step, and none at some of them.
+        let few = [(19, 19), (0, 0), (1, 0), (10, 10), (0, 0), (10, 10)];
+        assert_eq!(rests(&mut pace, &few, true), [0, 0, 10, 10, 10, 20]);
     }
 
     #[test]
     fn the_last_few_attempts_do_not_slow_it_down_for_good() {
         let mut pace = Pace::default();
         assert_eq!(rests(&mut pace, &[(100, 100); 2], true), [10, 20]);
-        let after = rests(&mut pace, &[(5, 5), (0, 0), (0, 0), (0, 0)], true);
-        assert_eq!(after, [20, 10, 0, 0]);
+        // Each step without an attempt takes 40 ms with its rest.
+        let mut steps = vec![(5, 5)];
+        steps.extend([(0, 0); 8]);
+        let after = rests(&mut pace, &steps, true);
+        assert_eq!(after, [20, 20, 20, 20, 20, 20, 20, 0, 0]);
+        assert!(!pace.delays_attempts());
     }
 
     #[test]
     fn what_is_due_soon_does_not_wait_and_no_rest_is_long() {
         let mut pace = Pace::default();
         assert_eq!(rests(&mut pace, &[(100, 100); 8], false), [0; 8]);
-        let counts = pace.seen;
+        let mut counts = pace.seen;
+        counts.attempts += 1;
         let rest = pace.rest(counts, Duration::from_secs(60), true);
         assert_eq!(rest, LONGEST_REST);
     }
