@@ -166,8 +166,12 @@ pub async fn check(world: &World, told: &Told, id: &str, outcome: &Outcome) -> V
         let made = calls.iter().filter(|call| call.attempt == number).count();
         // A call whose lease ran out while the merchant took its time is made again, and noted. So is one
         // whose lease Redis forgot.
-        if made > 1 + interrupted(&stands, number) + without_lease(number) {
-            wrong.push(format!("attempt {number} was made {made} times: {calls:?}"));
+        let (interrupted, without_lease) = (interrupted(&stands, number), without_lease(number));
+        if made > 1 + interrupted + without_lease {
+            wrong.push(format!(
+                "attempt {number} was made {made} times, {interrupted} noted as interrupted, {without_lease} when Redis \
+                 forgot its lease: {calls:?}"
+            ));
         }
     }
     for attempt in &stands.attempts {

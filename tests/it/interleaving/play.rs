@@ -386,15 +386,18 @@ impl<'a> Play<'a> {
             }
         }
         self.order.push_str("Redis is set back ");
-        let mut calls = Vec::new();
+        // First, so that a call that arrives meanwhile is not overlooked: it counts twice at the most.
+        let calls = self.ids.iter();
+        let calls: Vec<_> = calls
+            .flat_map(|id| self.world.merchant.account.calls(id))
+            .collect();
         for id in &self.ids {
             let many = self.world.calls_without_outcome(id).await;
             self.outcome.without_lease.insert(id.clone(), many);
-            calls.extend(self.world.merchant.account.calls(id));
         }
+        // One that dies with Redis too: its task may be on its way to the merchant when it is stopped.
         let about_to_call = (0..2).filter(|server| {
             self.claimed[*server]
-                && self.actors[*server].alive
                 && self.outcome.answers[*server].is_none()
                 && calls.iter().all(|call| call.server != *server)
         });

@@ -262,14 +262,18 @@ impl World {
         expiry.filter(|_| !is_by_hand)
     }
 
-    /// How many calls there were of each attempt whose outcome the journal does not have.
+    /// How many calls there were of each attempt of which the journal does not have the outcome: an attempt may be made again
+    /// after a call of it was noted as interrupted.
     pub async fn calls_without_outcome(&self, id: &str) -> HashMap<u32, usize> {
         let known = self.journals[JUDGE].find(&key(id)).await.expect("read");
         let known = known.map(|known| known.attempts).unwrap_or_default();
-        let mut many = HashMap::new();
+        let mut many: HashMap<u32, usize> = HashMap::new();
         for call in self.merchant.account.calls(id) {
-            if !known.iter().any(|attempt| attempt.number == call.attempt) {
-                *many.entry(call.attempt).or_default() += 1;
+            *many.entry(call.attempt).or_default() += 1;
+        }
+        for attempt in known {
+            if let Some(many) = many.get_mut(&attempt.number) {
+                *many = many.saturating_sub(1);
             }
         }
         many
