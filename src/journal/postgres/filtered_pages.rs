@@ -141,7 +141,14 @@ impl PostgresCall for FindFilteredPage<'_> {
             cursor,
             limit,
         } = self;
+        let range = Range::of(*state, selection, *cursor);
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let of_few = is_of_few(&mut reading, *state, selection).await?;
         let sql = match state {
+            FilteredState::Dead if of_few => concat!(
+                filtered!("s.ended_ms, n.row_id, n.topic, n.id", dead_of_lane),
+                " ORDER BY s.ended_ms, s.notification LIMIT $10"
+            ),
             FilteredState::Dead => concat!(
                 filtered!("s.ended_ms, n.row_id, n.topic, n.id", dead),
                 " ORDER BY s.ended_ms, s.notification LIMIT $10"
@@ -151,14 +158,15 @@ impl PostgresCall for FindFilteredPage<'_> {
                 " ORDER BY s.notification LIMIT $10"
             ),
         };
-        let range = Range::of(*state, selection, *cursor);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let found = bound(sql, selection, range)
             .bind(limit_of(*limit))
             .fetch_all(&mut *reading)
             .await?;
         let found = Fields::job_keys(&found)?;
-        let scan_end = scan_end(&mut reading, *state, range).await?;
+        let scan_end = match of_few {
+            true => None,
+            false => scan_end(&mut reading, *state, range).await?,
+        };
         reading.rollback().await?;
         Ok(JobPage::of(found, *limit, scan_end))
     }
@@ -181,10 +189,7 @@ impl PostgresCall for CountFiltered<'_> {
         } = self;
         let range = Range::of(*state, selection, self.cursor);
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
-        let of_few = match (state, &selection.filter.lane) {
-            (FilteredState::Dead, Some(lane)) => has_few(&mut reading, lane).await?,
-            (FilteredState::Dead, None) | (FilteredState::Pending, _) => false,
-        };
+        let of_few = is_of_few(&mut reading, *state, selection).await?;
         let sql = match state {
             FilteredState::Dead if of_few => filtered!(counts_of_dead!(), dead_of_lane),
             FilteredState::Dead => filtered!(counts_of_dead!(), dead),
@@ -297,6 +302,18 @@ fn bound(
         .bind(filter.cause.map(Cause::as_str))
         .bind(filter.id_contains.clone())
         .bind(selection.until_ms)
+}
+
+/// Whether these are dead letters of a lane that has few notifications, so that they are looked for among them.
+async fn is_of_few(
+    reading: &mut PgConnection,
+    state: FilteredState,
+    selection: &FilteredSelection,
+) -> Result<bool, PostgresFailure> {
+    match (state, &selection.filter.lane) {
+        (FilteredState::Dead, Some(lane)) => has_few(reading, lane).await,
+        (FilteredState::Dead, None) | (FilteredState::Pending, _) => Ok(false),
+    }
 }
 
 /// The last row that may be read for a page; `None` if there are no more.
