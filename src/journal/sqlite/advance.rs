@@ -13,6 +13,7 @@ use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::AttemptRow;
 use crate::journal::{Actor, Recording};
 use sqlx::{Row as _, SqliteConnection};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 static EXPECTED: LazyLock<Bulk> = LazyLock::new(|| {
@@ -84,18 +85,12 @@ async fn find<'batch>(
 ) -> Result<Vec<ExpectedRow<'batch>>, SqliteFailure> {
     let expected = ExpectedAdvance::all_of(batch);
     let rows = EXPECTED.fetch(connection, &expected, bind_expected).await?;
-    let mut row_ids = vec![None; batch.len()];
-    for row in rows {
-        let (place, row_id): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-        if let Some(slot) = usize::try_from(place)
-            .ok()
-            .and_then(|at| row_ids.get_mut(at))
-        {
-            *slot = Some(row_id);
-        }
-    }
+    let row_ids = rows
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    let row_ids = row_ids.collect::<Result<HashMap<i32, i64>, sqlx::Error>>()?;
     let found = expected.into_iter().filter_map(|expected| {
-        let row_id = (*row_ids.get(usize::try_from(expected.index).ok()?)?)?;
+        let row_id = *row_ids.get(&expected.index)?;
         Some(ExpectedRow { row_id, expected })
     });
     let mut found: Vec<ExpectedRow<'_>> = found.collect();
