@@ -41,6 +41,36 @@ impl StoredNotification {
     }
 }
 
+/// The replies to a batch of which the usual recordings are done first, and the others after them.
+pub(super) struct RecordingReplies(Vec<Option<Recorded>>);
+
+impl RecordingReplies {
+    /// Of a batch of so many, of which those with these indexes are applied.
+    pub(super) fn of(many: usize, applied: impl IntoIterator<Item = usize>) -> Self {
+        let mut replies = vec![None; many];
+        for index in applied {
+            if let Some(reply) = replies.get_mut(index) {
+                *reply = Some(Recorded::Applied);
+            }
+        }
+        Self(replies)
+    }
+
+    /// The indexes of the others.
+    pub(super) fn left(&self) -> Vec<usize> {
+        let indexes = 0..self.0.len();
+        indexes.filter(|index| self.0[*index].is_none()).collect()
+    }
+
+    /// All replies, with those to the others, in the order of the batch.
+    pub(super) fn with(mut self, left: Vec<usize>, replies: Vec<Recorded>) -> Vec<Recorded> {
+        for (index, reply) in left.into_iter().zip(replies) {
+            self.0[index] = Some(reply);
+        }
+        self.0.into_iter().flatten().collect()
+    }
+}
+
 /// The notifications of a batch, and the results of the recordings that were applied so far.
 pub(super) struct RecordingBatch<'batch> {
     instance: &'batch Arc<str>,

@@ -15,7 +15,7 @@ use super::load::lock;
 use super::statements::{insert_attempts, insert_history, kept_attempts, update_statuses};
 use crate::domain::key::Key;
 use crate::journal::expected_advance::ExpectedAdvance;
-use crate::journal::recording_batch::{AttemptRow, BatchWrites, RecordingBatch};
+use crate::journal::recording_batch::{AttemptRow, BatchWrites, RecordingBatch, RecordingReplies};
 use crate::journal::{Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -33,23 +33,12 @@ impl PostgresCall for RecordAttempts<'_> {
     type Reply = Vec<Recorded>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Recorded>, PostgresFailure> {
-        let mut replies = vec![None; self.batch.len()];
         let expected = ExpectedAdvance::all_of(self.batch);
-        for index in advance(connection, &expected, self.instance).await? {
-            if let Some(reply) = replies.get_mut(index) {
-                *reply = Some(Recorded::Applied);
-            }
-        }
-        let left: Vec<usize> = (0..self.batch.len())
-            .filter(|index| replies[*index].is_none())
-            .collect();
-        if !left.is_empty() {
-            for (index, reply) in self.record_locked(connection, &left).await? {
-                replies[index] = Some(reply);
-            }
-        }
-        let replies = replies.into_iter().flatten().collect();
-        Ok(replies)
+        let applied = advance(connection, &expected, self.instance).await?;
+        let replies = RecordingReplies::of(self.batch.len(), applied);
+        let left = replies.left();
+        let others = self.record_locked(connection, &left).await?;
+        Ok(replies.with(left, others))
     }
 }
 
@@ -60,7 +49,10 @@ impl RecordAttempts<'_> {
         &self,
         connection: &mut PgConnection,
         indexes: &[usize],
-    ) -> Result<Vec<(usize, Recorded)>, PostgresFailure> {
+    ) -> Result<Vec<Recorded>, PostgresFailure> {
+        if indexes.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut transaction = connection.begin().await?;
         let keys: Vec<&Key> = indexes
             .iter()
@@ -75,7 +67,7 @@ impl RecordAttempts<'_> {
         recordings.mark_kept(kept_attempts(&mut transaction, &rows).await?);
         let replies = indexes
             .iter()
-            .map(|index| (*index, recordings.apply(&self.batch[*index])))
+            .map(|index| recordings.apply(&self.batch[*index]))
             .collect();
         let BatchWrites {
             attempts,

@@ -19,7 +19,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::{self, HistoryLine};
 use crate::journal::history::{self, HistoryRow};
 use crate::journal::ordering;
-use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
+use crate::journal::recording_batch::{BatchWrites, RecordingBatch, RecordingReplies};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
     ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PersonAct, Recorded,
@@ -167,21 +167,12 @@ pub(super) async fn record(
     instance: &Arc<str>,
     batch: &[Recording],
 ) -> Result<Vec<Recorded>, SqliteFailure> {
-    let mut replies = vec![None; batch.len()];
-    for index in advance(connection, instance, batch).await? {
-        replies[index] = Some(Recorded::Applied);
-    }
-    let left: Vec<usize> = (0..batch.len())
-        .filter(|index| replies[*index].is_none())
-        .collect();
-    if !left.is_empty() {
-        let recordings = left.iter().map(|index| &batch[*index]).collect();
-        let applied = record_others(connection, instance, recordings).await?;
-        for (index, reply) in left.into_iter().zip(applied) {
-            replies[index] = Some(reply);
-        }
-    }
-    Ok(replies.into_iter().flatten().collect())
+    let applied = advance(connection, instance, batch).await?;
+    let replies = RecordingReplies::of(batch.len(), applied);
+    let left = replies.left();
+    let others = left.iter().map(|index| &batch[*index]).collect();
+    let others = record_others(connection, instance, others).await?;
+    Ok(replies.with(left, others))
 }
 
 async fn record_others(
@@ -189,6 +180,9 @@ async fn record_others(
     instance: &Arc<str>,
     batch: Vec<&Recording>,
 ) -> Result<Vec<Recorded>, SqliteFailure> {
+    if batch.is_empty() {
+        return Ok(Vec::new());
+    }
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
     let known = load(connection, &keys).await?;
     let mut recordings = RecordingBatch::of(known, instance);
