@@ -1,4 +1,4 @@
-//! Applying changes by hand, raising fences, and adding lines to histories.
+//! Applying changes by hand, and adding lines to histories.
 
 use super::audit_log;
 use super::connections::PostgresCall;
@@ -9,7 +9,6 @@ use super::reads::delivered_line;
 use super::set_aside;
 use super::statements::{insert_history, update_statuses};
 use crate::domain::key::Key;
-use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::history::HistoryRow;
 use crate::journal::rows::StoredNotification;
@@ -150,30 +149,6 @@ async fn delivery_of(
     }
     let line = delivered_line(connection, before).await?;
     Ok(line.map(|line| history::of_delivery(before.row_id, line)))
-}
-
-/// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does
-/// no harm.
-pub(super) struct RaiseFences<'call>(pub(super) &'call [Key]);
-
-#[async_trait]
-impl PostgresCall for RaiseFences<'_> {
-    type Reply = Vec<Option<Snapshot>>;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
-        let keys: Vec<&Key> = self.0.iter().collect();
-        let mut transaction = connection.begin().await?;
-        let known = lock(&mut transaction, &keys).await?;
-        let (snapshots, raised) = effect::raise_fences(known, self.0);
-        match raised.is_empty() {
-            true => transaction.rollback().await?,
-            false => {
-                update_statuses(&mut transaction, &raised).await?;
-                transaction.commit().await?;
-            }
-        }
-        Ok(snapshots)
-    }
 }
 
 /// See [`crate::journal::JournalMaintenance::note`].

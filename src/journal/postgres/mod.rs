@@ -20,6 +20,7 @@ mod default_keys;
 mod endpoints;
 mod error;
 mod examination;
+mod fences;
 mod filtered_pages;
 mod job_changes;
 mod job_leases;

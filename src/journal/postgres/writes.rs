@@ -2,6 +2,7 @@
 
 use super::PostgresJournal;
 use super::change;
+use super::fences;
 use super::lanes;
 use super::record;
 use super::register;
@@ -29,7 +30,7 @@ impl JournalWrites for PostgresJournal {
     }
 
     async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        self.connections.write(&change::RaiseFences(keys)).await
+        self.connections.write(&fences::RaiseFences(keys)).await
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {

@@ -410,6 +410,11 @@ pub async fn many_are_fenced_at_once(store: &dyn Store) {
         keys.push(key(&format!("unknown-{number}")));
         expected.push(None);
     }
+    let found = journal.fence(&keys).await.expect("raised");
+    assert_eq!(found, expected);
+    for after in expected.iter_mut().flatten() {
+        after.fence += u64::from(after.state == State::Scheduled);
+    }
     // Two who ask for the same one do not hold the same fence.
     let (first, pending) = (expected.iter().zip(&keys))
         .find_map(|(after, key)| {

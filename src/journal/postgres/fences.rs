@@ -1,0 +1,101 @@
+//! Raising fences.
+
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::load::{lock, mean_one_endpoint, stored_columns};
+use super::statements::{integer, update_statuses};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::effect;
+use crate::journal::rows::{Fields, StoredNotification};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::collections::{HashMap, HashSet};
+
+/// Raises the fences of those of the notifications that are pending. After Redis has lost its data, this is done before
+/// each attempt, so it is one statement. The rows are found, locked and checked again as in `advance.rs`.
+const RAISE: &str = concat!(
+    "WITH wanted AS MATERIALIZED (
+        SELECT n.*, s.tuple, g.times
+        FROM unnest($1::TEXT[], $2::TEXT[], $3::INTEGER[]) AS g (topic, id, times)
+        CROSS JOIN LATERAL (
+            SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+        ) AS n
+        CROSS JOIN LATERAL (
+            SELECT ctid AS tuple FROM statuses AS s
+            WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
+        ) AS s
+        ORDER BY n.row_id
+     ), raised AS (
+        UPDATE statuses AS s SET fence = s.fence + n.times
+        FROM wanted AS n
+        WHERE s.ctid = n.tuple AND s.ended_ms IS NULL
+        RETURNING ",
+    stored_columns!(with_order),
+    "
+     )
+     SELECT raised.*, a.at_ms, a.reason FROM raised
+     LEFT JOIN LATERAL (
+        SELECT * FROM set_aside AS a WHERE a.topic = raised.topic AND a.id = raised.id OFFSET 0
+     ) AS a ON TRUE"
+);
+
+/// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does
+/// no harm.
+pub(super) struct RaiseFences<'call>(pub(super) &'call [Key]);
+
+#[async_trait]
+impl PostgresCall for RaiseFences<'_> {
+    type Reply = Vec<Option<Snapshot>>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let mut times: HashMap<&Key, u32> = HashMap::new();
+        for key in self.0 {
+            *times.entry(key).or_default() += 1;
+        }
+        if times.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut known = raise(connection, &times).await?;
+        let rest = times.keys().filter(|key| !known.contains_key(key));
+        let rest: Vec<&Key> = rest.copied().collect();
+        if rest.is_empty() {
+            return Ok(effect::raise_fences(known, self.0).0);
+        }
+        // These are unknown, or had ended when the statement began. One may be pending again by now.
+        let mut transaction = connection.begin().await?;
+        let locked = lock(&mut transaction, &rest).await?;
+        let locked_rows: HashSet<i64> = locked.values().map(|stored| stored.row_id).collect();
+        known.extend(locked);
+        let (snapshots, mut raised) = effect::raise_fences(known, self.0);
+        raised.retain(|stored| locked_rows.contains(&stored.row_id));
+        match raised.is_empty() {
+            true => transaction.rollback().await?,
+            false => {
+                update_statuses(&mut transaction, &raised).await?;
+                transaction.commit().await?;
+            }
+        }
+        Ok(snapshots)
+    }
+}
+
+/// Raises each fence as many times as its key was given. Returns those that are pending, with the fences from before.
+async fn raise(
+    connection: &mut PgConnection,
+    times: &HashMap<&Key, u32>,
+) -> Result<HashMap<Key, StoredNotification>, PostgresFailure> {
+    let found = sqlx::query(RAISE)
+        .bind(times.keys().map(|key| key.topic()).bind_iter())
+        .bind(times.keys().map(|key| key.id()).bind_iter())
+        .bind(times.values().map(|times| integer(*times)).bind_iter())
+        .fetch_all(connection)
+        .await?;
+    let mut raised = Fields::by_key(&found)?;
+    for (key, stored) in &mut raised {
+        let times = times.get(key).copied().unwrap_or_default();
+        stored.snapshot.fence -= u64::from(times);
+    }
+    Ok(raised)
+}
