@@ -76,6 +76,15 @@ impl PostgresCall for OldestDue {
     }
 }
 
+/// Whether the notification `n` is set aside. Hardly any is, so it is asked once for the whole page whether any is at all.
+macro_rules! is_set_aside {
+    () => {
+        "CASE WHEN EXISTS (SELECT 1 FROM set_aside) THEN EXISTS (
+            SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+         ) ELSE FALSE END"
+    };
+}
+
 /// Reads a page: a range of one index, for which the other tables are looked up row by row. PostgreSQL
 /// stores a long body outside of its row. So the bodies of rows beyond the end of the page are not read.
 const PAGE: &str = concat!(
@@ -102,9 +111,9 @@ const PAGE: &str = concat!(
     stored_columns!(),
     ", ",
     payload_columns!("s"),
-    ", s.len, s.next_due_ms, EXISTS (
-        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
-     ) AS set_aside
+    ", s.len, s.next_due_ms, ",
+    is_set_aside!(),
+    " AS set_aside
      FROM weighed AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
     " WHERE coalesce(s.bytes_before, 0) < $5
@@ -117,9 +126,9 @@ const PAGE_WITHOUT_BODIES: &str = concat!(
     "SELECT ",
     stored_columns!(),
     ", n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN p.headers ELSE '[]' END, coalesce(n.body_bytes, p.len),
-        s.next_due_ms, EXISTS (
-            SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
-        ) AS set_aside
+        s.next_due_ms, ",
+    is_set_aside!(),
+    " AS set_aside
      FROM (
         SELECT * FROM statuses
         WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4

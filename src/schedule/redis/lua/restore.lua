@@ -16,8 +16,9 @@ if lost then return lost end
 local keys = {}
 for i = 7, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local found = call('HMGET', JOBS, unpack(keys))
-local leases = call('ZMSCORE', LEASES, unpack(keys))
-local changing = call('HMGET', CHANGING, unpack(keys))
+-- After a loss there may be none of these.
+local leases = call('ZCARD', LEASES) > 0 and call('ZMSCORE', LEASES, unpack(keys)) or {}
+local changing = call('HLEN', CHANGING) > 0 and call('HMGET', CHANGING, unpack(keys)) or {}
 
 local missing, moved, touched, new_jobs, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
