@@ -25,9 +25,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// page. Of a large page, more entries are of one lane, and Redis takes these together.
 const FIRST_PAGE: usize = 250;
 const LARGEST_PAGE: usize = 16_000;
-/// The largest page while attempts begin late, or are about to begin: reading a larger one takes the time of a processor that
-/// they wait for.
-const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 1_000;
+/// The largest page while attempts are made, or are about to begin: reading a larger one takes the time of a processor that
+/// they wait for, and that they were late would be noticed after the page alone.
+const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 250;
 /// Of pages with bodies, which may be large.
 const LARGEST_PAGE_WITH_BODIES: usize = 2_000;
 /// The smallest page, if the journal is slow: it answers after a few seconds or not at all.
@@ -37,10 +37,8 @@ const SLOW_PAGE: Duration = Duration::from_secs(1);
 /// After a page that took less than this to read, the next is twice as large.
 const FAST_PAGE: Duration = Duration::from_millis(500);
 
-/// Entries put into the schedule in one step, between which attempts get their turn; and while attempts begin late, of what can
-/// wait.
+/// Entries put into the schedule in one step, between which attempts get their turn.
 const STEP: usize = 2_000;
-const STEP_BESIDE_ATTEMPTS: usize = 250;
 
 /// Pages read ahead while one is put into the schedule. The task that reads has one more.
 const PAGES_AHEAD: usize = 1;
@@ -52,7 +50,7 @@ pub struct Loader<'schedule> {
     /// If only the parts of the schedule are loaded that this instance has to load.
     parts: Option<&'schedule dyn Recoverable>,
     reads: PageReads,
-    delays_attempts: DelaysAttempts,
+    beside_attempts: BesideAttempts,
     reading: Option<ReadAhead>,
     /// The page that was read and is not yet put in, and how many of its entries are.
     page: Option<LoadPage>,
@@ -86,9 +84,9 @@ pub(in crate::maintenance) struct PageReads {
     bodies: PageBodies,
 }
 
-/// Whether attempts begin late while pages are read. Shared with the task that reads.
+/// Whether attempts are made while pages are read. Shared with the task that reads.
 #[derive(Debug, Clone, Default)]
-struct DelaysAttempts(Arc<AtomicBool>);
+struct BesideAttempts(Arc<AtomicBool>);
 
 impl PageReads {
     /// For this schedule, up to what is due soon.
@@ -157,7 +155,7 @@ impl<'schedule> Loader<'schedule> {
             schedule,
             parts: None,
             reads: PageReads::of(schedule, schedule.clock().now_ms(), FIRST_PAGE, verify),
-            delays_attempts: DelaysAttempts::default(),
+            beside_attempts: BesideAttempts::default(),
             reading: None,
             page: None,
             put_in: 0,
@@ -199,15 +197,9 @@ impl<'schedule> Loader<'schedule> {
                 self.next_page().await?
             }
         };
-        let is_gentle = self.can_wait() && self.delays_attempts.0.load(Ordering::Relaxed);
-        let step = if is_gentle {
-            STEP_BESIDE_ATTEMPTS
-        } else {
-            STEP
-        };
         // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
-        let end = page.entries.len().min(self.put_in + step);
+        let end = page.entries.len().min(self.put_in + STEP);
         let part = &page.entries[self.put_in..end];
         let restored = self.schedule.restore(part).await?;
         self.done.restored.missing += restored.missing;
@@ -236,15 +228,15 @@ impl<'schedule> Loader<'schedule> {
         !is_soon(self.from_ms, &*self.schedule.clock())
     }
 
-    /// Says whether attempts begin late by now. While they do, smaller pages are read.
-    pub fn note_delays(&self, delays_attempts: bool) {
-        let noted = &self.delays_attempts.0;
-        noted.store(delays_attempts, Ordering::Relaxed);
+    /// Says whether attempts are made by now. While they are, smaller pages are read.
+    pub fn note_attempts(&self, are_made: bool) {
+        let noted = &self.beside_attempts.0;
+        noted.store(are_made, Ordering::Relaxed);
     }
 
     async fn next_page(&mut self) -> Result<LoadPage, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
-            let beside = (self.schedule.clock(), self.delays_attempts.clone());
+            let beside = (self.schedule.clock(), self.beside_attempts.clone());
             ReadAhead::start(Arc::clone(&self.journal), self.cursor, self.reads, beside)
         });
         match reading.pages.recv().await {
@@ -291,7 +283,7 @@ impl ReadAhead {
         journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
         mut reads: PageReads,
-        (clock, delays_attempts): (Arc<dyn Clock>, DelaysAttempts),
+        (clock, attempts): (Arc<dyn Clock>, BesideAttempts),
     ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
@@ -302,7 +294,7 @@ impl ReadAhead {
                 let from_ms = page.as_ref().map_or(i64::MIN, |page| page.from_ms);
                 // Only of a schedule that is in use, attempts are made meanwhile.
                 let beside_attempts = reads.verify
-                    && (is_soon(from_ms, &*clock) || delays_attempts.0.load(Ordering::Relaxed));
+                    && (is_soon(from_ms, &*clock) || attempts.0.load(Ordering::Relaxed));
                 reads.adapt(started.elapsed(), beside_attempts);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;

@@ -268,7 +268,7 @@ impl Recovery {
                     back_off = BACK_OFF;
                     let counts = self.metrics.slight_lateness();
                     let rest = pace.rest(counts, began.elapsed(), resync.can_wait());
-                    resync.note_delays(pace.delays_attempts());
+                    resync.note_attempts(pace.is_beside_attempts());
                     if !rest.is_zero() {
                         tokio::time::sleep(rest).await;
                     }

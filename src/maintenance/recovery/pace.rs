@@ -42,9 +42,9 @@ impl Pace {
         }
     }
 
-    /// Whether loading delays attempts, as far as the steps before have shown.
-    pub(super) fn delays_attempts(&self) -> bool {
-        self.halves > 0
+    /// Whether attempts are made beside loading, as far as the steps before have shown.
+    pub(super) fn is_beside_attempts(&self) -> bool {
+        self.quiet < QUIET
     }
 
     /// How long to rest after a step that took so long, if what follows can wait.
@@ -101,12 +101,10 @@ mod tests {
     fn loading_rests_the_longer_the_more_steps_delay_attempts() {
         let mut pace = Pace::default();
         assert_eq!(rests(&mut pace, &[(100, 0), (100, 1)], true), [0, 0]);
-        assert!(!pace.delays_attempts());
         let late = rests(&mut pace, &[(100, 2); 10], true);
         assert_eq!(late, [10, 20, 30, 40, 50, 60, 70, 80, 80, 80]);
-        assert!(pace.delays_attempts());
         assert_eq!(rests(&mut pace, &[(100, 0); 9], true)[6..], [10, 0, 0]);
-        assert!(!pace.delays_attempts());
+        assert!(pace.is_beside_attempts());
     }
 
     #[test]
@@ -126,7 +124,7 @@ mod tests {
         steps.extend([(0, 0); 8]);
         let after = rests(&mut pace, &steps, true);
         assert_eq!(after, [20, 20, 20, 20, 20, 20, 20, 0, 0]);
-        assert!(!pace.delays_attempts());
+        assert!(!pace.is_beside_attempts());
     }
 
     #[test]

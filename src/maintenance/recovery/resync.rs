@@ -93,10 +93,10 @@ impl<'schedule> Resync<'schedule> {
         }
     }
 
-    /// Says whether attempts begin late by now.
-    pub fn note_delays(&self, delays_attempts: bool) {
+    /// Says whether attempts are made by now.
+    pub fn note_attempts(&self, are_made: bool) {
         if let Some(loading) = &self.loading {
-            loading.note_delays(delays_attempts);
+            loading.note_attempts(are_made);
         }
     }
 
