@@ -6,10 +6,11 @@
 
 use crate::clock::Clock;
 use crate::domain::body::Body;
+use crate::domain::key::Key;
+use crate::domain::notification::Notification;
 use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
-use crate::schedule::Lease;
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -91,19 +92,25 @@ impl Default for BodyMemory {
 
 impl BodyReader {
     /// Gets the body of a leased notification. The attempt must begin by `latest_start_ms`.
-    pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> FoundBody {
-        match &lease.entry.notification.body {
+    pub(super) async fn find(
+        &self,
+        notification: &Notification,
+        latest_start_ms: i64,
+    ) -> FoundBody {
+        match &notification.body {
             Body::Here(bytes) => FoundBody::AtHand(BodyAtHand {
                 bytes: bytes.clone(),
                 _permit: None,
             }),
             // In a box, so that the future of an attempt whose body is at hand has no room for it.
-            Body::InJournal(len) => Box::pin(self.read(lease, *len, latest_start_ms)).await,
+            Body::InJournal(len) => {
+                Box::pin(self.read(&notification.key, *len, latest_start_ms)).await
+            }
         }
     }
 
     /// Reads a body of this many bytes from the journal.
-    async fn read(&self, lease: &Lease, len: usize, latest_start_ms: i64) -> FoundBody {
+    async fn read(&self, key: &Key, len: usize, latest_start_ms: i64) -> FoundBody {
         let Some(recorder) = &self.recorder else {
             return FoundBody::Unreadable(
                 "the schedule has no body for this notification, and this server has no journal"
@@ -116,7 +123,6 @@ impl BodyReader {
             () = self.clock.sleep_until(latest_start_ms) => return FoundBody::NoMemory,
             () = self.interrupt.cancelled() => return FoundBody::NoMemory,
         };
-        let key = &lease.entry.notification.key;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.body(key.clone(), len).await {

@@ -1,6 +1,7 @@
 //! Before an attempt, asks the journal about the notification where the schedule may be behind it, or where another one of
 //! its order may come first.
 
+use super::bodies::FoundBody;
 use super::worker::Worker;
 use crate::domain::attempt::Attempt;
 use crate::domain::decision::Decision;
@@ -11,6 +12,7 @@ use crate::health::{Backoff, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Settlement};
+use std::pin::pin;
 
 /// When it is asked again, at the soonest and at the latest, whether the lower number has ended that a notification of a
 /// strict order waits for, in milliseconds.
@@ -21,6 +23,34 @@ const LATEST_AGAIN_MS: i64 = 60_000;
 const UNKNOWN_AGAIN_MS: i64 = 600_000;
 
 impl Worker {
+    /// As [`Worker::confirm`], and gets the body at the same time: after a loss of Redis, each attempt asks the journal for
+    /// both, and would be later if it asked for one after the other.
+    pub(super) async fn confirm_and_read(
+        &self,
+        lease: Box<Lease>,
+    ) -> Option<(Box<Lease>, FoundBody)> {
+        let notification = lease.entry.notification.clone();
+        let latest_start_ms = self.latest_start_ms(&lease);
+        let mut reading = pin!(self.bodies.find(&notification, latest_start_ms));
+        let mut confirming = pin!(self.confirm(lease));
+        let mut body = None;
+        loop {
+            tokio::select! {
+                biased;
+                confirmed = &mut confirming => {
+                    // If nothing is sent, it does not matter whether there is a body.
+                    let lease = confirmed?;
+                    let body = match body {
+                        Some(body) => body,
+                        None => reading.await,
+                    };
+                    return Some((lease, body));
+                }
+                found = &mut reading, if body.is_none() => body = Some(found),
+            }
+        }
+    }
+
     /// Asks the journal whether the notification must still be sent, and is not to wait for another one. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
     /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.

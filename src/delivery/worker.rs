@@ -33,7 +33,7 @@ use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffe
 use crate::endpoints::Endpoints;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Lease, Schedule};
+use crate::schedule::{CLAIMED_EARLY_MS, Lease, Schedule};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use std::sync::Arc;
@@ -106,15 +106,19 @@ impl Worker {
     async fn attempt(&self, lease: Box<Lease>) {
         // The journal knows whether another number has ended this one, or comes first.
         let asks_first = lease.entry.verify || lease.entry.notification.order.is_some();
-        let lease = match asks_first {
-            true => match Box::pin(self.confirm(lease)).await {
-                Some(lease) => lease,
+        let latest_start_ms = self.latest_start_ms(&lease);
+        let (lease, body) = match asks_first {
+            true => match Box::pin(self.confirm_and_read(lease)).await {
+                Some(found) => found,
                 None => return,
             },
-            false => lease,
+            false => {
+                let notification = &lease.entry.notification;
+                let body = self.bodies.find(notification, latest_start_ms).await;
+                (lease, body)
+            }
         };
-        let latest_start_ms = self.latest_start_ms(&lease);
-        let body = match self.bodies.find(&lease, latest_start_ms).await {
+        let body = match body {
             FoundBody::AtHand(body) => body,
             FoundBody::NoMemory => {
                 Box::pin(self.release(lease)).await;
@@ -129,6 +133,7 @@ impl Worker {
                 return;
             }
         };
+        self.wait_if_claimed_early(&lease).await;
         // Last, so that a change of the endpoint holds for this attempt too.
         let found = match lease.entry.notification.lane.is_of_endpoint() {
             true => Box::pin(self.find_endpoint(lease)).await,
@@ -212,6 +217,15 @@ impl Worker {
             holds_when_gone: gone == Some(GonePolicy::Hold),
         };
         Box::pin(self.conclude(lease, made)).await;
+    }
+
+    /// Waits until the attempt is due, if it was claimed early to ask the journal first.
+    async fn wait_if_claimed_early(&self, lease: &Lease) {
+        let due_ms = lease.entry.progress.next_due_ms();
+        let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
+        if (leased_ms + 1..=leased_ms + CLAIMED_EARLY_MS).contains(&due_ms) {
+            self.clock.sleep_until(due_ms).await;
+        }
     }
 
     /// Makes the call. The body is

@@ -76,6 +76,11 @@ pub const PER_VISIT: usize = 4;
 /// entry is sent, because the notification may have been changed or attempted meanwhile. In milliseconds.
 pub const PROMPT_MS: i64 = 2_000;
 
+/// An entry of which the journal is asked before it is sent may be claimed up to so long before it is due, in milliseconds. The
+/// worker asks meanwhile, and begins the call when it is due. Asked after that, each attempt would be later by as long as the
+/// answer takes, which is longest when Redis has lost its data and all attempts ask.
+pub const CLAIMED_EARLY_MS: i64 = 20;
+
 /// A notification without an entry in the schedule cannot be leased by hand for this long after it was
 /// accepted, because its registration may still be on its way. In milliseconds. An entry that arrives later
 /// than [`PROMPT_MS`] is verified against the journal before it is sent, so it cannot miss a change by hand. A registration

@@ -10,7 +10,7 @@ use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::envelope::{self, BodyWriting};
-use crate::schedule::{Entry, Limits, ScheduleError};
+use crate::schedule::{CLAIMED_EARLY_MS, Entry, Limits, ScheduleError};
 use redis::Cmd;
 use std::borrow::Cow;
 use std::future::Future;
@@ -184,12 +184,13 @@ impl Context {
     ) -> i64 {
         let mut earliest_ms = i64::MAX;
         for entry in entries {
-            let due_ms = entry.progress.next_due_ms();
-            earliest_ms = earliest_ms.min(due_ms);
+            let early_ms = if entry.verify { CLAIMED_EARLY_MS } else { 0 };
+            earliest_ms = earliest_ms.min(entry.progress.next_due_ms() - early_ms);
+            let score = envelope::lane_score(&entry.notification, &entry.progress) - early_ms;
             command
                 .arg(entry.notification.key.as_str())
                 .arg(entry.notification.lane.as_str())
-                .arg(envelope::lane_score(&entry.notification, &entry.progress))
+                .arg(score)
                 .arg(entry.notification.registered_ms)
                 .arg(self.encode(entry));
         }

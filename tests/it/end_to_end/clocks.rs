@@ -10,19 +10,21 @@ use ringback::delivery::dispatcher::Dispatcher;
 use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
 use ringback::delivery::lookups::HostResolver;
 use ringback::domain::destination::Destination;
-use ringback::domain::notification::{Registration, Target};
+use ringback::domain::notification::{Registration, Start, Target};
+use ringback::domain::progress::Progress;
 use ringback::health::Health;
 use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::window::Window;
-use ringback::schedule::{ClaimQuota, Entry, Limits, SettingsSource};
+use ringback::schedule::{CLAIMED_EARLY_MS, ClaimQuota, Entry, Lease, Limits, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 
 const LIMITS: Limits = Limits {
     lane_start: 16,
@@ -39,6 +41,29 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
     let behind = ManualClock::at(START_MS - 1);
     let client = HttpClient::new(settings());
     attempt(&merchant.url("/notify"), client, behind).await;
+}
+
+#[tokio::test]
+async fn what_is_claimed_early_is_sent_when_it_is_due() {
+    let merchant = Merchant::start().await;
+    for early_ms in [1, CLAIMED_EARLY_MS] {
+        let clock = ManualClock::at(START_MS);
+        let client = HttpClient::new(settings());
+        let scene = Scene::of(&merchant.url("/notify"), client, [&clock; 3], early_ms).await;
+        let due_ms = START_MS + early_ms;
+        tokio::join!(scene.attempt(), async {
+            // The attempt comes first, and waits for the clock.
+            clock.turn_to(due_ms);
+        });
+        assert_eq!(scene.begun().await, (due_ms, due_ms));
+    }
+    // What was claimed earlier than any claim does, is sent at once, as by servers of before.
+    let clock = ManualClock::at(START_MS);
+    let client = HttpClient::new(settings());
+    let early_ms = CLAIMED_EARLY_MS + 1;
+    let scene = Scene::of(&merchant.url("/notify"), client, [&clock; 3], early_ms).await;
+    scene.attempt().await;
+    assert_eq!(scene.begun().await, (START_MS + early_ms, START_MS));
 }
 
 /// Takes five seconds of this clock for each name.
@@ -81,41 +106,83 @@ fn settings() -> HttpClientSettings {
 
 /// Makes one attempt of a server whose clock is this one.
 async fn attempt(url: &str, client: HttpClient, behind: ManualClock) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
-    let journal: Arc<dyn Journal> = Arc::new(journal.expect("a journal"));
-    let clock = ManualClock::at(START_MS);
-    let schedule = Scripted::shown_by(&clock, &ManualClock::at(START_MS - 1), LIMITS);
-    let asked = Registration {
-        target: Target::Url(Destination::parse(url).expect("a URL")),
-        ..registration(key("1"))
-    };
-    let registering = registering_at(asked, START_MS);
-    let progress = registering.progress;
-    let notification = keep(&*journal, registering).await;
-    let entry = Entry::scheduled(notification, progress);
-    schedule.register(entry).await.expect("registered");
-    let lease = schedule
-        .claim(ClaimQuota::of(1))
-        .await
-        .expect("claimed")
-        .leases
-        .remove(0);
-    let recorder = Arc::new(Recorder::start(journal.clone()));
-    let dispatcher = Dispatcher::new(
-        Arc::new(client),
-        schedule,
-        Some(recorder),
-        Arc::new(behind),
-        1,
-        Health::new(true),
-        Metrics::new(),
-    )
-    .with_endpoints(no_endpoints());
-    dispatcher.worker().run(Box::new(lease)).await;
-    let snapshot = find(&*journal, &key("1")).await;
-    let [attempt] = &snapshot.attempts[..] else {
-        panic!("{snapshot:?}");
-    };
-    assert_eq!((attempt.due_ms, attempt.started_ms), (START_MS, START_MS));
+    let clocks = [
+        &ManualClock::at(START_MS),
+        &ManualClock::at(START_MS - 1),
+        &behind,
+    ];
+    let scene = Scene::of(url, client, clocks, 0).await;
+    scene.attempt().await;
+    assert_eq!(scene.begun().await, (START_MS, START_MS));
+}
+
+/// A server that has claimed one notification.
+struct Scene {
+    journal: Arc<dyn Journal>,
+    dispatcher: Dispatcher,
+    lease: Box<Lease>,
+    _dir: TempDir,
+}
+
+impl Scene {
+    /// The clocks are those of the schedule, of the server's idea of it, and of the server itself. The lease was given at
+    /// [`START_MS`], so long before the notification is due.
+    async fn of(
+        url: &str,
+        client: HttpClient,
+        [clock, shown, own]: [&ManualClock; 3],
+        early_ms: i64,
+    ) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+        let journal: Arc<dyn Journal> = Arc::new(journal.expect("a journal"));
+        let schedule = Scripted::shown_by(clock, shown, LIMITS);
+        let asked = Registration {
+            target: Target::Url(Destination::parse(url).expect("a URL")),
+            start: Start::At(START_MS + early_ms),
+            ..registration(key("1"))
+        };
+        let registering = registering_at(asked, START_MS);
+        let progress = registering.progress;
+        let notification = keep(&*journal, registering).await;
+        let due_now = Progress {
+            due_ms: START_MS,
+            ..progress
+        };
+        let entry = Entry::scheduled(notification, due_now);
+        schedule.register(entry).await.expect("registered");
+        let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
+        let mut lease = claimed.leases.into_iter().next().expect("it is due");
+        lease.entry.progress = progress;
+        let recorder = Arc::new(Recorder::start(journal.clone()));
+        let dispatcher = Dispatcher::new(
+            Arc::new(client),
+            schedule,
+            Some(recorder),
+            Arc::new(own.clone()),
+            1,
+            Health::new(true),
+            Metrics::new(),
+        )
+        .with_endpoints(no_endpoints());
+        Self {
+            journal,
+            dispatcher,
+            lease: Box::new(lease),
+            _dir: dir,
+        }
+    }
+
+    async fn attempt(&self) {
+        self.dispatcher.worker().run(self.lease.clone()).await;
+    }
+
+    /// When the attempt was due, and when it began.
+    async fn begun(&self) -> (i64, i64) {
+        let snapshot = find(&*self.journal, &key("1")).await;
+        let [attempt] = &snapshot.attempts[..] else {
+            panic!("{snapshot:?}");
+        };
+        (attempt.due_ms, attempt.started_ms)
+    }
 }

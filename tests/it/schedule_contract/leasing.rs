@@ -1,10 +1,13 @@
 //! A claimed entry belongs to one lease until it is settled or the lease expires. The expiry says
 //! which lease it is: a settlement whose lease is not the one in force changes nothing.
 
+use super::damage::scene;
 use super::fixture::*;
 use ringback::domain::lease::Expiry;
 use ringback::domain::state::State;
-use ringback::schedule::{ClaimQuota, Entry, FoundEntry, Lease, Limits, Settled, Settlement};
+use ringback::schedule::{
+    CLAIMED_EARLY_MS, ClaimQuota, Entry, FoundEntry, Lease, Limits, Settled, Settlement,
+};
 use std::collections::HashSet;
 
 /// Every way to settle a lease.
@@ -365,4 +368,36 @@ pub async fn many_expired_leases_all_come_back(open: impl AsyncFn(Limits) -> Fix
         }
     }
     assert_eq!(seen.len(), 600);
+}
+
+#[tokio::test]
+async fn in_redis_an_entry_to_verify_is_claimed_a_little_before_it_is_due() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "at once", 1_000).await;
+    let restored = [to_verify(entry("shop", "restored", 1_000))];
+    assert_eq!(fixture.restore(&restored).await, (1, 0));
+    let registered = to_verify(entry("other", "registered", 1_000));
+    fixture.register(registered).await;
+    let early_ms = 1_000 - CLAIMED_EARLY_MS;
+    let claimed = fixture.claim(3).await;
+    assert!(claimed.leases.is_empty());
+    assert_eq!(claimed.next_due_ms, Some(START_MS + early_ms));
+    fixture.turn_to(early_ms - 1);
+    assert!(fixture.claim(3).await.leases.is_empty());
+    fixture.turn_to(early_ms);
+    let claimed = fixture.claim(3).await;
+    let mut found = ids(&claimed.leases);
+    found.sort();
+    assert_eq!(found, ["registered", "restored"]);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + 1_000));
+    let lease = &claimed.leases[0];
+    assert_eq!(lease.expires_ms(), START_MS + early_ms + LEASE_MS);
+    let due_ms = lease.entry.progress.next_due_ms();
+    assert_eq!(due_ms, START_MS + 1_000, "its ladder does not change");
+    // Whoever gives it back has not asked the journal, or not sent it.
+    fixture.done(lease, Settlement::Release).await;
+    assert!(fixture.claim(3).await.leases.is_empty());
+    fixture.turn_to(1_000);
+    assert_eq!(fixture.claim(3).await.leases.len(), 2);
 }

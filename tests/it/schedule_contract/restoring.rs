@@ -31,7 +31,10 @@ pub async fn what_is_missing_is_put_back(open: impl AsyncFn(Limits) -> Fixture) 
     assert_eq!(restored, (1, 0));
     assert_eq!(fixture.entry("1").await, here);
     assert_eq!(fixture.entry("2").await, missing);
-    assert_eq!(fixture.claim_ids(9).await, ["1", "2"]);
+    // What is to be verified may be claimed a little earlier.
+    let mut claimed = fixture.claim_ids(9).await;
+    claimed.sort();
+    assert_eq!(claimed, ["1", "2"]);
     assert_eq!(fixture.restore(&[]).await, (0, 0));
 }
 
@@ -39,12 +42,15 @@ pub async fn what_stands_elsewhere_is_moved(open: impl AsyncFn(Limits) -> Fixtur
     let fixture = open(LIMITS).await;
     fixture.put("shop", "late", 50_000).await;
     fixture.put("shop", "early", 0).await;
-    let (sooner, later) = (entry("shop", "late", 10), entry("shop", "early", 60_000));
+    let (sooner, later) = (
+        entry("shop", "late", 10_000),
+        entry("shop", "early", 60_000),
+    );
     let entries = [to_verify(sooner), to_verify(later)];
     assert_eq!(fixture.restore(&entries).await, (0, 2));
     assert_eq!(fixture.restore(&entries).await, (0, 0));
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
-    fixture.turn_to(10);
+    fixture.turn_to(10_000);
     assert_eq!(fixture.claim_ids(9).await, ["late"]);
     fixture.turn_to(60_000);
     assert!(fixture.claim_ids(9).await.contains(&"early".to_string()));
