@@ -72,10 +72,13 @@ pub async fn single(
     let next = Arc::new(AtomicUsize::new(0));
     let started_us = now_us();
     let mut tasks = Vec::new();
-    for _ in 0..connections {
+    for connection in 0..connections {
         let (next, client) = (next.clone(), setup.client.clone());
         let urls = receiver.urls.clone();
-        let url = format!("{}/v1/notifications", setup.url);
+        let url = format!(
+            "{}/v1/notifications",
+            setup.urls[connection % setup.urls.len()]
+        );
         let run = setup.next_run();
         tasks.push(tokio::spawn(async move {
             loop {
@@ -151,10 +154,13 @@ pub async fn register_each(
         .enumerate()
         .collect();
     let chunks = Arc::new(std::sync::Mutex::new(chunks));
-    for _ in 0..4 {
+    for task in 0..4 {
         let (chunks, client) = (chunks.clone(), setup.client.clone());
         let registration = registration.clone();
-        let url = format!("{}/v1/notifications/batch", setup.url);
+        let url = format!(
+            "{}/v1/notifications/batch",
+            setup.urls[task % setup.urls.len()]
+        );
         tasks.push(tokio::spawn(async move {
             loop {
                 let Some((index, chunk)) = chunks.lock().expect("not poisoned").pop() else {

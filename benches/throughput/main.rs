@@ -11,6 +11,9 @@
 //! * `late`: the due times of notifications are evenly spread, at half the rate of `drain`. The result is how
 //!   long after its due time each call arrives.
 //!
+//! With `--servers N`, so many servers share the stores, and the loads are registered at all of them. With `--idle-seconds N`,
+//! the processor time is measured too that they take while nothing is due.
+//!
 //! With `--rebuild N`, another measurement is taken instead: N notifications are pending and a thousand of
 //! them become due when Redis is emptied. The result is the time until the first one is delivered, and until
 //! all are back in Redis.
@@ -43,6 +46,9 @@ struct Options {
     connections: usize,
     lanes: usize,
     late_seconds: u64,
+    idle_seconds: u64,
+    servers: usize,
+    partitions: usize,
     stores: Vec<Stores>,
     rebuild: Option<usize>,
 }
@@ -55,6 +61,9 @@ impl Options {
             connections: 64,
             lanes: 32,
             late_seconds: 10,
+            idle_seconds: 0,
+            servers: 1,
+            partitions: 1,
             stores: Stores::ALL.to_vec(),
             rebuild: None,
         };
@@ -67,10 +76,19 @@ impl Options {
                 "--connections" => options.connections = number()?,
                 "--lanes" => options.lanes = number()?,
                 "--late-seconds" => options.late_seconds = number()? as u64,
+                "--idle-seconds" => options.idle_seconds = number()? as u64,
+                "--servers" => options.servers = number()?.max(1),
+                "--partitions" => options.partitions = number()?,
                 "--rebuild" => options.rebuild = Some(number()?),
                 "--stores" => options.stores = vec![Stores::from_name(&words.next()?)?],
                 _ => return None,
             }
+        }
+        // A journal in SQLite has one server, and so has a schedule in memory.
+        if options.servers > 1 {
+            let is_shared =
+                |stores: &Stores| matches!(stores, Stores::RedisOnly | Stores::RedisPostgres);
+            options.stores.retain(is_shared);
         }
         Some(options)
     }
@@ -92,6 +110,7 @@ fn main() {
     let Some(options) = Options::parse() else {
         eprintln!(
             "options: --rounds N --notifications N --connections N --lanes N --late-seconds N \
+             --idle-seconds N --servers N --partitions N \
              --stores redis|redis+postgres|redis+sqlite|embedded --rebuild N"
         );
         std::process::exit(2);
@@ -116,7 +135,8 @@ async fn measure(options: &Options) {
         let receiver = receiver::Receiver::start(options.lanes).await;
         let mut yardstick = Yardstick::start(&receiver, options).await;
         for stores in &options.stores {
-            let setup = Setup::start(*stores).await;
+            let (servers, partitions) = (options.servers, options.partitions);
+            let setup = Setup::start_servers(*stores, servers, partitions).await;
             let drain = load::drain(&setup, &receiver, options.notifications).await;
             let drain_time = drain.time_of_each;
             let drain = yardstick.share(drain.per_second).await;
@@ -132,6 +152,9 @@ async fn measure(options: &Options) {
             let seconds = Duration::from_secs(options.late_seconds);
             let late = load::late(&setup, &receiver, half, seconds).await;
             println!("round {round}: {stores} late at {half:.0}/s: {late}");
+            if options.idle_seconds > 0 {
+                idle(&setup, round, *stores, options).await;
+            }
             report.add(Row {
                 stores: *stores,
                 drain,
@@ -144,6 +167,29 @@ async fn measure(options: &Options) {
         }
     }
     print!("{report}");
+}
+
+/// How long nothing is due before the servers count as idle.
+const BEFORE_IDLE: Duration = Duration::from_secs(10);
+
+/// Measures the processor time that is taken while nothing is due.
+async fn idle(setup: &Setup, round: usize, stores: Stores, options: &Options) {
+    tokio::time::sleep(BEFORE_IDLE).await;
+    let before = setup.processor_time();
+    let span = Duration::from_secs(options.idle_seconds);
+    tokio::time::sleep(span).await;
+    let taken = setup.processor_time().of_each(before, 1);
+    let percent = |us: f64| us / 1e4 / span.as_secs_f64();
+    println!(
+        "round {round}: {stores} idle for {} s, {} servers, {} partitions: servers {:.2} %, Redis {:.2} %, PostgreSQL \
+         {:.2} % of a core",
+        options.idle_seconds,
+        options.servers,
+        options.partitions,
+        percent(taken.server_us),
+        percent(taken.redis_us),
+        percent(taken.postgres_us),
+    );
 }
 
 /// Measures the rate of the bare client before and after each other rate, because the speed of a shared

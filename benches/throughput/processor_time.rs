@@ -11,10 +11,10 @@ pub struct ProcessorTime {
 }
 
 /// The processes whose time is read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Processes {
-    /// The server.
-    pub server: Option<u32>,
+    /// The servers.
+    pub servers: Vec<u32>,
     /// Redis, if it is used.
     pub redis: Option<u32>,
     /// The first process of PostgreSQL, if it is used. Its sessions are processes of their own.
@@ -24,7 +24,7 @@ pub struct Processes {
 /// The processor time of one notification, in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeOfEach {
-    /// Of the server.
+    /// Of the servers together.
     pub server_us: f64,
     /// Of Redis.
     pub redis_us: f64,
@@ -45,7 +45,7 @@ impl ProcessorTime {
             children.map(of_process).sum::<u64>() + of_process(first) + of_ended_children(first)
         });
         Self {
-            server: processes.server.map_or(0, of_process),
+            server: processes.servers.into_iter().map(of_process).sum(),
             redis: processes.redis.map_or(0, of_process),
             postgres,
         }

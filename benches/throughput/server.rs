@@ -1,4 +1,4 @@
-//! The measured server and its stores, as separate processes.
+//! The measured servers and their stores, as separate processes.
 
 use crate::postgres::PostgresServer;
 use crate::processor_time::{Processes, ProcessorTime};
@@ -59,11 +59,13 @@ const POSTGRES: &[&str] = &["fsync=on", "shared_buffers=512MB", "max_wal_size=8G
 /// Maximum time until the server is ready. After that, the run fails.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
-/// A server with its stores. The processes end when this value is dropped. [`Setup::stop`] ends the server and
-/// Redis, and waits until they have ended.
+/// A server with its stores, or several servers with the same stores. The processes end when this value is dropped.
+/// [`Setup::stop`] ends the servers and Redis, and waits until they have ended.
 pub struct Setup {
     ringback: Option<Child>,
-    /// The arguments of the server.
+    /// The servers besides the first.
+    others: Vec<Child>,
+    /// The arguments of the first server.
     arguments: Vec<String>,
     redis: Option<Child>,
     /// PostgreSQL, if it is used.
@@ -71,8 +73,10 @@ pub struct Setup {
     /// The URL of Redis, if it is used.
     pub redis_url: Option<String>,
     _dir: TempDir,
-    /// The URL of the API.
+    /// The URL of the API of the first server.
     pub url: String,
+    /// The URLs of all servers.
+    pub urls: Vec<String>,
     /// A client for calls of the API.
     pub client: reqwest::Client,
     runs: AtomicUsize,
@@ -86,6 +90,27 @@ impl Setup {
 
     /// As [`Setup::start`], with further settings of PostgreSQL.
     pub async fn start_with(stores: Stores, postgres_settings: &[&str]) -> Self {
+        let mut setup = Self::prepare(stores, postgres_settings).await;
+        setup.start_server().await;
+        setup
+    }
+
+    /// As [`Setup::start`], with so many servers, and so many partitions of the schedule if it is in Redis.
+    pub async fn start_servers(stores: Stores, servers: usize, partitions: usize) -> Self {
+        let mut setup = Self::prepare(stores, &[]).await;
+        if setup.redis_url.is_some() {
+            let partitions = ["--partitions".to_string(), partitions.to_string()];
+            setup.arguments.extend(partitions);
+        }
+        setup.start_server().await;
+        for _ in 1..servers {
+            setup.start_other().await;
+        }
+        setup
+    }
+
+    /// Starts the stores.
+    async fn prepare(stores: Stores, postgres_settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -115,31 +140,38 @@ impl Setup {
         arguments.extend(others.map(str::to_string));
         arguments.extend(["--listen".to_string(), format!("127.0.0.1:{port}")]);
         arguments.extend(["--data-dir".to_string(), dir.path().display().to_string()]);
-        let mut setup = Self {
+        Self {
             ringback: None,
+            others: Vec::new(),
             arguments,
             redis,
             postgres,
             redis_url,
             _dir: dir,
+            urls: vec![url.clone()],
             url,
             client,
             runs: AtomicUsize::new(0),
-        };
-        setup.start_server().await;
-        setup
+        }
+    }
+
+    /// Starts one more server with the same stores and settings.
+    async fn start_other(&mut self) {
+        let address = format!("127.0.0.1:{}", free_port());
+        let mut arguments = self.arguments.clone();
+        let listen = arguments.iter().position(|word| word == "--listen");
+        arguments[listen.expect("it listens") + 1] = address.clone();
+        self.others.push(spawn(&arguments));
+        let url = format!("http://{address}");
+        self.ready(&url).await;
+        self.urls.push(url);
     }
 
     /// Starts the server, which does not run. Returns how long it took until the server was ready.
     pub async fn start_server(&mut self) -> Duration {
         let started = Instant::now();
-        let ringback = Command::new(env!("CARGO_BIN_EXE_ringback"))
-            .args(&self.arguments)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the server");
-        self.ringback = Some(ringback);
-        self.ready().await;
+        self.ringback = Some(spawn(&self.arguments));
+        self.ready(&self.url).await;
         started.elapsed()
     }
 
@@ -164,19 +196,21 @@ impl Setup {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The processor time that the server and its stores have taken so far.
+    /// The processor time that the servers and their stores have taken so far.
     pub fn processor_time(&self) -> ProcessorTime {
         ProcessorTime::read(Processes {
-            server: self.ringback.as_ref().and_then(Child::id),
+            servers: (self.ringback.iter().chain(&self.others))
+                .filter_map(Child::id)
+                .collect(),
             redis: self.redis.as_ref().and_then(Child::id),
             postgres: self.postgres.as_ref().map(PostgresServer::process),
         })
     }
 
-    async fn ready(&self) {
+    async fn ready(&self, url: &str) {
         let started = Instant::now();
         while started.elapsed() < LONGEST_START {
-            let answer = self.client.get(format!("{}/readyz", self.url)).send().await;
+            let answer = self.client.get(format!("{url}/readyz")).send().await;
             if answer.is_ok_and(|answer| answer.status() == 200) {
                 return;
             }
@@ -185,15 +219,23 @@ impl Setup {
         panic!("the server did not become ready");
     }
 
-    /// Kills the server and Redis, and waits until they have ended.
+    /// Kills the servers and Redis, and waits until they have ended.
     pub async fn stop(mut self) {
-        if let Some(ringback) = &mut self.ringback {
+        for ringback in self.ringback.iter_mut().chain(&mut self.others) {
             ringback.kill().await.expect("the server ends");
         }
         if let Some(redis) = &mut self.redis {
             redis.kill().await.expect("Redis ends");
         }
     }
+}
+
+fn spawn(arguments: &[String]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_ringback"))
+        .args(arguments)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the server")
 }
 
 async fn start_redis(port: u16, dir: &TempDir) -> Child {

@@ -137,41 +137,38 @@ impl CallTrace {
     /// phases in microseconds. Empty if nothing is known.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        let mut word = |word: std::fmt::Arguments<'_>| {
-            let space = if text.is_empty() { "" } else { " " };
-            let _ = write!(text, "{space}{word}");
-        };
+        // Written for each attempt, so without formatting what is text already.
+        let mut words = Words(String::with_capacity(USUAL_TEXT));
         if let Some(address) = &self.address {
-            word(format_args!("to={address}"));
+            words.add("to=", address);
         }
         if self.is_kept {
-            word(format_args!("kept"));
+            words.add("kept", "");
         }
         if let Some(tls) = self.tls {
-            word(format_args!("tls={}", tls.as_str()));
+            words.add("tls=", tls.as_str());
         }
         if self.is_http2 {
-            word(format_args!("http=2"));
+            words.add("http=", HttpVersion::Http2.as_str());
         }
         if let Some(version) = self.endpoint_version {
-            word(format_args!("endpoint={version}"));
+            words.add_number("endpoint", version.into());
         }
         if let Some(asked) = self.retry_after {
-            word(format_args!("retry-after={}", asked.to_text()));
+            words.add("retry-after=", &asked.to_text());
         }
         if !self.key_ids.is_empty() {
-            word(format_args!("keys={}", self.key_ids.join(",")));
+            words.add("keys=", &self.key_ids.join(","));
         }
         if let Some(deferral) = self.deferral {
-            word(format_args!("deferred={}", deferral.to_text()));
+            words.add("deferred=", &deferral.to_text());
         }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
-                word(format_args!("{}={took_us}", phase.stored_name()));
+                words.add_number(phase.stored_name(), took_us);
             }
         }
-        text
+        words.0
     }
 
     /// Reads what [`CallTrace::to_text`] wrote. Words of a later version are left out.
@@ -202,6 +199,27 @@ impl CallTrace {
             }
         }
         trace
+    }
+}
+
+/// Room for most texts of [`CallTrace::to_text`], in bytes.
+const USUAL_TEXT: usize = 96;
+
+/// Words with spaces between them.
+struct Words(String);
+
+impl Words {
+    fn add(&mut self, name: &str, value: &str) {
+        if !self.0.is_empty() {
+            self.0.push(' ');
+        }
+        self.0.push_str(name);
+        self.0.push_str(value);
+    }
+
+    fn add_number(&mut self, name: &str, number: u64) {
+        self.add(name, "=");
+        let _ = write!(self.0, "{number}");
     }
 }
 

@@ -52,7 +52,9 @@ impl Key {
     /// [`BadKey`] says which part is wrong.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
         let (topic, id) = text.split_once('/').ok_or(BadKey::Id)?;
-        Self::new(topic, id)
+        check_topic(topic)?;
+        check_id(id)?;
+        Ok(Self { text: text.into() })
     }
 
     /// The topic.

@@ -4,12 +4,34 @@ use super::reply::Item;
 use crate::domain::deferral::{LaneMoment, LanePauses, Pause};
 use crate::domain::lane_health::LaneClass;
 use crate::schedule::ScheduleError;
+use bytes::Bytes;
 
 /// What claim.lua adds to the number of the class of a lane that is full.
 const FULL_LANE: i64 = 10;
 
+/// Reads the class of a lane, and what is known of it, for each lease of a claim. Leases of one lane follow each other and
+/// have the same text, which is read once.
+#[derive(Debug, Default)]
+pub(super) struct ClassMarks {
+    last: Option<(Bytes, (LaneClass, LaneMoment))>,
+}
+
+impl ClassMarks {
+    /// Reads the next one.
+    pub(super) fn read(&mut self, item: Item) -> Result<(LaneClass, LaneMoment), ScheduleError> {
+        let text = match &item {
+            Item::Number(_) => return class_mark(item),
+            Item::Bytes(text) => text.clone(),
+        };
+        match &self.last {
+            Some((last, read)) if *last == text => Ok(*read),
+            _ => Ok(self.last.insert((text, class_mark(item)?)).1),
+        }
+    }
+}
+
 /// The class of a lane, and what is known of it, as claim.lua gives them.
-pub(super) fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), ScheduleError> {
+fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), ScheduleError> {
     let of_number = |mark: i64| {
         let is_full = mark >= FULL_LANE / 2;
         let number = if is_full { mark - FULL_LANE } else { mark };
@@ -98,6 +120,26 @@ mod tests {
         assert_eq!(lane.pauses.held, held);
         for wrong in ["", "1", "1 2", "1 0 1 2 3 4", "x"] {
             assert!(class_mark(text(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_follows_itself_says_the_same_and_another_does_not() {
+        let mut marks = ClassMarks::default();
+        for text in [
+            "9 17 1 2 3 4 0",
+            "9 17 1 2 3 4 0",
+            "9 18 1 2 3 4 0",
+            "x",
+            "9 18 1 2 3 4 0",
+        ] {
+            let item = || Item::Bytes(text.as_bytes().into());
+            let alone = class_mark(item());
+            assert_eq!(marks.read(item()).ok(), alone.ok(), "{text}");
+            assert_eq!(
+                marks.read(Item::Number(1)).ok(),
+                Some((Probing, LaneMoment::default()))
+            );
         }
     }
 }

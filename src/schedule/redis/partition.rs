@@ -5,7 +5,7 @@
 //! single calls share one. Where all partitions are at one server, partitions share them too, if there are many
 //! ([`PartitionConnections`]).
 
-use super::claimed_lane::class_mark;
+use super::claimed_lane::ClassMarks;
 use super::connection::Connection;
 use super::context::{Context, PartitionKeys};
 use super::partition_connections::PartitionConnections;
@@ -235,10 +235,11 @@ impl Partition {
         let lost_ms = reply.number()?;
         let expiry = expiry(&mut reply)?;
         let (mut leases, mut unreadable) = (Vec::new(), Vec::new());
+        let mut marks = ClassMarks::default();
         while !reply.is_empty() {
             let key = reply.text()?;
             let envelope = reply.bytes()?;
-            let (class, lane) = class_mark(reply.item()?)?;
+            let (class, lane) = marks.read(reply.item()?)?;
             match envelope::decode(&key, &envelope) {
                 Ok(mut entry) => {
                     // An entry that was accepted before a loss may have older progress here than in the
