@@ -38,7 +38,12 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+/// How long an attempt that was claimed early waits at most, by a clock that nobody sets. A little longer than
+/// [`CLAIMED_EARLY_MS`], so that this clock does not decide when an attempt begins.
+const LONGEST_EARLY_WAIT: Duration = Duration::from_millis(2 * CLAIMED_EARLY_MS as u64);
 
 /// Works on leases. All worker tasks of a dispatcher share one `Worker`.
 pub struct Worker {
@@ -219,12 +224,13 @@ impl Worker {
         Box::pin(self.conclude(lease, made)).await;
     }
 
-    /// Waits until the attempt is due, if it was claimed early to ask the journal first.
+    /// Waits until the attempt is due, if it was claimed early to ask the journal first. If the clock is set back meanwhile,
+    /// the wait ends all the same: nobody else can make the attempt while this worker has it.
     async fn wait_if_claimed_early(&self, lease: &Lease) {
         let due_ms = lease.entry.progress.next_due_ms();
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
         if (leased_ms + 1..=leased_ms + CLAIMED_EARLY_MS).contains(&due_ms) {
-            self.clock.sleep_until(due_ms).await;
+            let _ = timeout(LONGEST_EARLY_WAIT, self.clock.sleep_until(due_ms)).await;
         }
     }
 

@@ -4,6 +4,7 @@ use crate::by_hand::scripted::Scripted;
 use crate::journal_contract::samples::{START_MS, find, keep, key, registering_at, registration};
 use crate::support::merchant::Merchant;
 use crate::support::ringback::no_endpoints;
+use crate::support::within;
 use ringback::clock::ManualClock;
 use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::Dispatcher;
@@ -57,6 +58,13 @@ async fn what_is_claimed_early_is_sent_when_it_is_due() {
         });
         assert_eq!(scene.begun().await, (due_ms, due_ms));
     }
+    // Nobody else can make the attempt meanwhile, so a clock that was set back does not hold it.
+    let clock = ManualClock::at(START_MS);
+    let client = HttpClient::new(settings());
+    let early_ms = CLAIMED_EARLY_MS;
+    let scene = Scene::of(&merchant.url("/notify"), client, [&clock; 3], early_ms).await;
+    within("the attempt", scene.attempt()).await;
+    assert_eq!(scene.begun().await, (START_MS + early_ms, START_MS));
     // What was claimed earlier than any claim does, is sent at once, as by servers of before.
     let clock = ManualClock::at(START_MS);
     let client = HttpClient::new(settings());
