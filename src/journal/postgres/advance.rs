@@ -2,6 +2,7 @@
 //! progress that they had before the attempt.
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
+use super::load::with_pending_places;
 use super::statements::{each, each_if_any, indexes_from, integer, storable};
 use crate::domain::state::Cause;
 use crate::journal::expected_advance::ExpectedAdvance;
@@ -13,12 +14,8 @@ use std::sync::Arc;
 /// The columns that only changes by hand change (the number of the series, its first due time) are not written. The
 /// deadline is given only where the attempt was deferred and so moves it: beside destinations in trouble many are, and
 /// the long way would cost every batch a transaction more.
-///
-/// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
-/// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
-/// plan, even if its statistics are old. If another session updates a row meanwhile, PostgreSQL checks the
-/// conditions again with the new values.
-const ADVANCE: &str = "
+const ADVANCE: &str = concat!(
+    "
     WITH given AS MATERIALIZED (
         SELECT g.*, n.row_id, n.lane, s.tuple
         FROM unnest(
@@ -34,16 +31,9 @@ const ADVANCE: &str = "
             outcome, status, answer, reason, at_ms,
             place, trace, first_due_before, deadline_after
         )
-        CROSS JOIN LATERAL (
-            SELECT row_id, lane FROM notifications AS n
-            WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
-        ) AS n
-        CROSS JOIN LATERAL (
-            SELECT ctid AS tuple FROM statuses AS s
-            WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
-        ) AS s
-        ORDER BY n.row_id
-    ), moved AS (
+",
+    with_pending_places!("row_id, lane"),
+    "    ), moved AS (
         UPDATE statuses AS s SET
             state = g.state,
             cause = g.cause,
@@ -76,7 +66,8 @@ const ADVANCE: &str = "
         INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)
         SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause FROM moved WHERE state = 'dead'
     )
-    SELECT array_agg(place) FROM moved";
+    SELECT array_agg(place) FROM moved"
+);
 
 /// Records the attempts whose notifications have the expected progress. Returns the indexes in the batch of
 /// these recordings.

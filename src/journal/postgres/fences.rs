@@ -2,7 +2,7 @@
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
-use super::load::{lock, mean_one_endpoint, stored_columns};
+use super::load::{lock, mean_one_endpoint, stored_columns, with_pending_places};
 use super::statements::{integer, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -14,20 +14,14 @@ use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::collections::{HashMap, HashSet};
 
 /// Raises the fences of those of the notifications that are pending. After Redis has lost its data, this is done before
-/// each attempt, so it is one statement. The rows are found, locked and checked again as in `advance.rs`.
+/// each attempt, so it is one statement.
 const RAISE: &str = concat!(
     "WITH wanted AS MATERIALIZED (
         SELECT n.*, s.tuple, g.times
         FROM unnest($1::TEXT[], $2::TEXT[], $3::INTEGER[]) AS g (topic, id, times)
-        CROSS JOIN LATERAL (
-            SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
-        ) AS n
-        CROSS JOIN LATERAL (
-            SELECT ctid AS tuple FROM statuses AS s
-            WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
-        ) AS s
-        ORDER BY n.row_id
-     ), raised AS (
+",
+    with_pending_places!("*"),
+    "), raised AS (
         UPDATE statuses AS s SET fence = s.fence + n.times
         FROM wanted AS n
         WHERE s.ctid = n.tuple AND s.ended_ms IS NULL

@@ -85,7 +85,31 @@ macro_rules! notification_of {
         )
     };
 }
-pub(super) use {mean_one_endpoint, notification_of, payload_columns, stored_columns};
+/// What follows the keys `g (topic, id)` in a statement that updates pending statuses by their places in the table: the
+/// notification of each as `n` with these columns, the place of its status as `s.tuple`, in the order of the row numbers.
+///
+/// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
+/// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
+/// plan, even if its statistics are old. If another session updates a row meanwhile, PostgreSQL checks the
+/// conditions of the update again with the new values.
+macro_rules! with_pending_places {
+    ($columns:literal) => {
+        concat!(
+            " CROSS JOIN LATERAL (SELECT ",
+            $columns,
+            " FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+            ) AS n
+            CROSS JOIN LATERAL (
+                SELECT ctid AS tuple FROM statuses AS s
+                WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
+            ) AS s
+            ORDER BY n.row_id "
+        )
+    };
+}
+pub(super) use {
+    mean_one_endpoint, notification_of, payload_columns, stored_columns, with_pending_places,
+};
 
 // Both statements look up each key by itself, so that the plan does not depend on PostgreSQL's statistics.
 

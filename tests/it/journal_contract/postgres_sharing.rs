@@ -2,8 +2,8 @@
 
 use super::PostgresStore;
 use super::samples::{
-    START_MS, apply, attempts, changing, delivery, failure, find, history, keep, recording,
-    refusal, registering,
+    START_MS, apply, attempts, changing, delivery, failure, find, history, keep, raise_fence,
+    recording, refusal, registering,
 };
 use crate::support::postgres::{connect, run};
 use crate::support::within;
@@ -341,4 +341,40 @@ async fn what_is_being_pruned_is_not_sent_again() {
         "{result:?}"
     );
     assert_eq!(find(&*journal, &key).await.state, State::Delivered);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_is_raised_of_what_another_session_leaves() {
+    const ENDED: &str = "UPDATE statuses SET state = 'delivered', ended_ms = 1";
+    const FENCED: &str = "UPDATE statuses SET fence = fence + 5";
+    const AGAIN: &str = "UPDATE statuses SET state = 'scheduled', ended_ms = NULL";
+    for (before, meanwhile, state, fence) in [
+        (None, FENCED, State::Scheduled, 6),
+        (None, ENDED, State::Delivered, 0),
+        (Some(ENDED), AGAIN, State::Scheduled, 1),
+        (Some(ENDED), FENCED, State::Delivered, 5),
+    ] {
+        let store = PostgresStore::new();
+        let journal = open(&store, 1).await;
+        let key = keep(&*journal, registering("1")).await.key.clone();
+        let mut other = connect(&store.url).await;
+        if let Some(before) = before {
+            run(&mut other, before).await;
+        }
+        run(&mut other, "BEGIN").await;
+        run(&mut other, meanwhile).await;
+        let raising = {
+            let (journal, key) = (journal.clone(), key.clone());
+            tokio::spawn(async move { raise_fence(&*journal, &key).await })
+        };
+        until_one_waits(&store).await;
+        run(&mut other, "COMMIT").await;
+        let raised = raising.await.expect("no panic").expect("it is known");
+        assert_eq!(
+            (raised.state, raised.fence),
+            (state, fence),
+            "{before:?} {meanwhile}"
+        );
+        assert_eq!(find(&*journal, &key).await.fence, fence);
+    }
 }
