@@ -39,8 +39,7 @@ impl Key {
     /// # Errors
     /// [`BadKey`] says which part is wrong.
     pub fn new(topic: &str, id: &str) -> Result<Self, BadKey> {
-        check_topic(topic)?;
-        check_id(id)?;
+        check_parts(topic, id)?;
         Ok(Self {
             text: format!("{topic}/{id}").into(),
         })
@@ -52,8 +51,7 @@ impl Key {
     /// [`BadKey`] says which part is wrong.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
         let (topic, id) = text.split_once('/').ok_or(BadKey::Id)?;
-        check_topic(topic)?;
-        check_id(id)?;
+        check_parts(topic, id)?;
         Ok(Self { text: text.into() })
     }
 
@@ -85,6 +83,11 @@ impl fmt::Display for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }
+}
+
+fn check_parts(topic: &str, id: &str) -> Result<(), BadKey> {
+    check_topic(topic)?;
+    check_id(id)
 }
 
 /// Checks a topic without an id.

@@ -2,8 +2,8 @@
 //!
 //! Reconciling reads only what happened recently. The sweep finds the rest: keys that Redis lost later, a
 //! journal that was set back to an older copy, rows that were written long after their registration.
-//! It compares at most four hundred notifications a second, in steps of a few milliseconds, so that an idle server and its
-//! stores need less than a hundredth of a core each. A million take almost an hour and a half in both directions. With a horizon, it reads of the journal only
+//! It compares at most four hundred notifications a second, in steps of a few milliseconds, so that it takes little of an
+//! idle server and its stores (figures: `docs/performance.md`). A million take almost an hour and a half in both directions. With a horizon, it reads of the journal only
 //! what must be in the schedule. The journal stores its position, so it completes even if servers are restarted often.
 
 use super::REGISTRATION_MS;

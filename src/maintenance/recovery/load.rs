@@ -26,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 const FIRST_PAGE: usize = 250;
 const LARGEST_PAGE: usize = 16_000;
 /// The largest page while attempts are made, or are about to begin: reading a larger one takes the time of a processor that
-/// they wait for, and that they were late would be noticed after the page alone.
+/// they wait for, and whether they were late is known only when it has been read.
 const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 250;
 /// Of pages with bodies, which may be large.
 const LARGEST_PAGE_WITH_BODIES: usize = 2_000;
