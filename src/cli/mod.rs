@@ -44,7 +44,9 @@ use serde_json::{Map, Value, json};
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use thiserror::Error;
+use tokio::runtime::{Builder, Runtime};
 
 /// A payment-callback dispatcher: delivers signed notifications until the merchant answers
 /// `success`.
@@ -266,16 +268,47 @@ fn document(failure: &CommandFailure) -> Map<String, Value> {
     }
 }
 
-/// Runs an asynchronous command on a new runtime.
+/// Runs an asynchronous part of a command.
+///
+/// All parts run on one runtime, since a [`client::Client`] keeps a connection for the next part, and what reads from
+/// it ends with the runtime it began on. The runtime is not shut down: tasks that are still running at the end of the
+/// command, for example the look-up of a host name, are not waited for.
 fn block_on<Done>(
-    command: impl Future<Output = Result<Done, CommandFailure>>,
+    part: impl Future<Output = Result<Done, CommandFailure>>,
 ) -> Result<Done, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
+    static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build());
+    let runtime = runtime
+        .as_ref()
         .map_err(|error| anyhow::anyhow!("the asynchronous runtime cannot start: {error}"))?;
-    let result = runtime.block_on(command);
-    // Tasks that are still running, for example the look-up of a host name, are not waited for.
-    runtime.shutdown_background();
-    result
+    runtime.block_on(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block_on;
+    use tokio::sync::mpsc;
+
+    /// Answers each question, as the task of a connection does for each request.
+    #[test]
+    fn what_one_part_of_a_command_began_serves_the_next_one() {
+        let (ask, mut questions) = mpsc::channel::<&str>(1);
+        let (answer, mut answers) = mpsc::channel(1);
+        let began = block_on(async {
+            tokio::spawn(async move {
+                while let Some(question) = questions.recv().await {
+                    let _ = answer.send(question).await;
+                }
+            });
+            Ok(())
+        });
+        assert!(began.is_ok());
+        for question in ["first", "second"] {
+            let answered = block_on(async {
+                let _ = ask.send(question).await;
+                Ok(answers.recv().await)
+            });
+            assert_eq!(answered.ok(), Some(Some(question)));
+        }
+    }
 }
