@@ -3,7 +3,9 @@
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::load::with_pending_places;
-use super::statements::{each, each_if_any, indexes_from, integer, storable};
+use super::statements::{
+    each, each_if_any, each_if_different, indexes_from, integer, same_of_all, storable,
+};
 use crate::domain::state::Cause;
 use crate::journal::expected_advance::ExpectedAdvance;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -14,53 +16,63 @@ use std::sync::Arc;
 /// The columns that only changes by hand change (the number of the series, its first due time) are not written. The
 /// deadline is given only where the attempt was deferred and so moves it: beside destinations in trouble many are, and
 /// the long way would cost every batch a transaction more.
+/// What usually is the same in all rows is given once: from $27 on, see `each_if_different`. So the rows stay narrow, which
+/// are copied several times.
 const ADVANCE: &str = concat!(
     "
     WITH given AS MATERIALIZED (
         SELECT g.*, n.row_id, n.lane, s.tuple
-        FROM unnest(
-            $1::TEXT[], $2::TEXT[], $3::INTEGER[], $4::INTEGER[], $5::INTEGER[], $6::TEXT[],
-            $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
-            $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
-            $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
-            $22::INTEGER[], $23::TEXT[], $25::BIGINT[], $26::BIGINT[]
-        ) AS g (
-            topic, id, series, step_before, attempts_before, state,
-            cause, step, attempts, due_ms, retry_at_ms,
-            clamped, number, attempt_due_ms, started_ms, duration_ms,
-            outcome, status, answer, reason, at_ms,
-            place, trace, first_due_before, deadline_after
-        )
+        FROM (
+            SELECT COALESCE(u.topic_if_different, $27::TEXT) AS topic, u.*
+            FROM unnest(
+                $1::TEXT[], $2::TEXT[], $3::INTEGER[], $4::INTEGER[], $5::INTEGER[], $6::TEXT[],
+                $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
+                $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
+                $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
+                $22::INTEGER[], $23::TEXT[], $25::BIGINT[], $26::BIGINT[]
+            ) AS u (
+                topic_if_different, id, series, step_before, attempts_before, state,
+                cause, step, attempts, due_ms, retry_at_ms,
+                clamped, number, attempt_due_ms, started_ms, duration_ms,
+                outcome, status, answer, reason, at_ms,
+                place, trace, first_due_before, deadline_after
+            )
+        ) AS g
 ",
     with_pending_places!("row_id, lane"),
     "    ), moved AS (
         UPDATE statuses AS s SET
-            state = g.state,
+            state = COALESCE(g.state, $31::TEXT),
             cause = g.cause,
-            step = g.step,
-            attempts = g.attempts,
+            step = COALESCE(g.step, $32::INTEGER),
+            attempts = COALESCE(g.attempts, $33::INTEGER),
             due_ms = g.due_ms,
             retry_at_ms = g.retry_at_ms,
-            clamped = g.clamped,
+            clamped = COALESCE(g.clamped, $34::BOOLEAN),
             deadline_ms = COALESCE(g.deadline_after, s.deadline_ms),
-            ended_ms = CASE WHEN g.state <> 'scheduled' THEN g.at_ms END,
+            ended_ms = CASE WHEN COALESCE(g.state, $31::TEXT) <> 'scheduled' THEN g.at_ms END,
             later_lane = CASE
-                WHEN g.state = 'scheduled'
+                WHEN COALESCE(g.state, $31::TEXT) = 'scheduled'
                     AND LEAST(g.due_ms, g.retry_at_ms) > (g.row_id >> 21) + 10000 THEN g.lane
             END
         FROM given AS g
-        WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = g.series
-            AND s.step = g.step_before AND s.attempts = g.attempts_before
+        WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = COALESCE(g.series, $28::INTEGER)
+            AND s.step = COALESCE(g.step_before, $29::INTEGER)
+            AND s.attempts = COALESCE(g.attempts_before, $30::INTEGER)
             AND s.first_due_ms = g.first_due_before
-        RETURNING g.*
+        RETURNING
+            g.row_id, g.series, g.number, g.started_ms, g.outcome, g.attempt_due_ms, g.duration_ms, g.status,
+            g.answer, g.reason, g.at_ms, g.trace, g.cause, g.place, s.state
     ), kept AS (
         INSERT INTO attempts (
-            notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer,
+            notification, series, number, started_ms, outcome,
+            due_ms, duration_ms, status, answer,
             reason, instance, at_ms, trace
         )
         SELECT
-            row_id, series, number, started_ms, outcome, attempt_due_ms, duration_ms, status, answer,
-            reason, $24, at_ms, trace
+            row_id, COALESCE(series, $28::INTEGER), COALESCE(number, $35::INTEGER), started_ms, COALESCE(outcome, $36::TEXT),
+            attempt_due_ms, duration_ms, COALESCE(status, $37::INTEGER), COALESCE(answer, $38::BYTEA),
+            COALESCE(reason, $39::TEXT), $24, at_ms, trace
         FROM moved
     ), parked AS (
         INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)
@@ -80,32 +92,47 @@ pub(super) async fn advance(
         return Ok(Vec::new());
     }
     let advanced: Result<Option<Vec<i32>>, sqlx::Error> = sqlx::query_scalar(ADVANCE)
-        .bind(each!(rows, row => row.recording.key.topic()))
+        .bind(each_if_different!(rows, row => row.recording.key.topic()))
         .bind(each!(rows, row => row.recording.key.id()))
-        .bind(each!(rows, row => integer(row.recording.before.series)))
-        .bind(each!(rows, row => integer(row.recording.before.step)))
-        .bind(each!(rows, row => integer(row.recording.before.attempts)))
-        .bind(each!(rows, row => row.after.state.as_str()))
+        .bind(each_if_different!(rows, row => integer(row.recording.before.series)))
+        .bind(each_if_different!(rows, row => integer(row.recording.before.step)))
+        .bind(each_if_different!(rows, row => integer(row.recording.before.attempts)))
+        .bind(each_if_different!(rows, row => row.after.state.as_str()))
         .bind(each_if_any!(rows, row => row.after.cause.map(Cause::as_str)))
-        .bind(each!(rows, row => integer(row.after.progress.step)))
-        .bind(each!(rows, row => integer(row.after.progress.attempts)))
+        .bind(each_if_different!(rows, row => integer(row.after.progress.step)))
+        .bind(each_if_different!(rows, row => integer(row.after.progress.attempts)))
         .bind(each!(rows, row => row.after.progress.due_ms))
         .bind(each_if_any!(rows, row => row.after.progress.retry_at_ms))
-        .bind(each!(rows, row => row.after.progress.clamped))
-        .bind(each!(rows, row => integer(row.recording.attempt.number)))
+        .bind(each_if_different!(rows, row => row.after.progress.clamped))
+        .bind(each_if_different!(rows, row => integer(row.recording.attempt.number)))
         .bind(each!(rows, row => row.recording.attempt.due_ms))
         .bind(each!(rows, row => row.recording.attempt.started_ms))
         .bind(each!(rows, row => row.recording.attempt.duration_ms))
-        .bind(each!(rows, row => row.recording.attempt.answer.outcome.as_str()))
-        .bind(each!(rows, row => row.recording.attempt.answer.status.map(i32::from)))
-        .bind(each!(rows, row => row.recording.attempt.answer.body.as_slice()))
-        .bind(each!(rows, row => storable(&row.recording.attempt.answer.reason)))
+        .bind(each_if_different!(rows, row => row.recording.attempt.answer.outcome.as_str()))
+        .bind(each_if_different!(rows, row => row.recording.attempt.answer.status.map(i32::from)))
+        .bind(each_if_different!(rows, row => row.recording.attempt.answer.body.as_slice()))
+        .bind(each_if_different!(rows, row => storable(&row.recording.attempt.answer.reason)))
         .bind(each!(rows, row => row.recording.at_ms))
         .bind(each!(rows, row => row.index))
         .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
         .bind(each!(rows, row => row.recording.before.first_due_ms))
         .bind(each_if_any!(rows, row => row.moved_deadline_ms()))
+        .bind(same_of_all!(rows, row => row.recording.key.topic()))
+        .bind(same_of_all!(rows, row => integer(row.recording.before.series)))
+        .bind(same_of_all!(rows, row => integer(row.recording.before.step)))
+        .bind(same_of_all!(rows, row => integer(row.recording.before.attempts)))
+        .bind(same_of_all!(rows, row => row.after.state.as_str()))
+        .bind(same_of_all!(rows, row => integer(row.after.progress.step)))
+        .bind(same_of_all!(rows, row => integer(row.after.progress.attempts)))
+        .bind(same_of_all!(rows, row => row.after.progress.clamped))
+        .bind(same_of_all!(rows, row => integer(row.recording.attempt.number)))
+        .bind(same_of_all!(rows, row => row.recording.attempt.answer.outcome.as_str()))
+        .bind(
+            same_of_all!(rows, row => row.recording.attempt.answer.status.map(i32::from)).flatten(),
+        )
+        .bind(same_of_all!(rows, row => row.recording.attempt.answer.body.as_slice()))
+        .bind(same_of_all!(rows, row => storable(&row.recording.attempt.answer.reason)))
         .fetch_one(connection)
         .await;
     match advanced {

@@ -30,7 +30,24 @@ macro_rules! each_if_any {
             .then(|| each!($rows, $row => $value))
     };
 }
-pub(super) use each_if_any;
+/// What a column has in all rows; `None` if they differ.
+macro_rules! same_of_all {
+    ($rows:expr, $row:ident => $value:expr) => {{
+        let mut values = $rows.iter().map(|$row| $value);
+        let first = values.next();
+        first.filter(|first| values.all(|value| value == *first))
+    }};
+}
+/// As [`each`], for a column that usually has the same in all rows. If so, binds NULL instead of an array: the statement
+/// gets the value once, from [`same_of_all`], and uses `COALESCE` of both.
+macro_rules! each_if_different {
+    ($rows:expr, $row:ident => $value:expr) => {
+        same_of_all!($rows, $row => $value)
+            .is_none()
+            .then(|| each!($rows, $row => $value))
+    };
+}
+pub(super) use {each_if_any, each_if_different, same_of_all};
 
 /// Which of these attempts the journal has already.
 pub(super) async fn kept_attempts(
