@@ -53,15 +53,19 @@ fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), ScheduleError> {
         .split(' ')
         .filter_map(|word| word.parse().ok())
         .collect();
-    let [mark, rate_until_ms, pauses @ .., ready_ms] = &numbers[..] else {
-        return Err(bad_class());
+    let (mark, rate_until_ms, pauses, ready_ms) = match numbers[..] {
+        [mark, ready_ms] => (mark, 0, [0; 4], ready_ms),
+        [mark, rate_until_ms, a, b, c, d, ready_ms] => {
+            (mark, rate_until_ms, [a, b, c, d], ready_ms)
+        }
+        _ => return Err(bad_class()),
     };
-    let (class, is_full) = of_number(*mark);
+    let (class, is_full) = of_number(mark);
     let lane = LaneMoment {
-        pauses: lane_pauses(pauses.try_into().map_err(|_| bad_class())?),
-        rate_until_ms: *rate_until_ms,
+        pauses: lane_pauses(pauses),
+        rate_until_ms,
         is_full,
-        ready_ms: *ready_ms,
+        ready_ms,
     };
     Ok((class, lane))
 }
@@ -112,13 +116,14 @@ mod tests {
         check(text("9 17 1 2 3 4 0"), Busy, true, [17, 3, 0]);
         check(text("1 0 0 0 5 6 0"), Probing, false, [0, 5, 0]);
         check(text("-2 0 0 0 0 0 7"), Idle, false, [0, 0, 7]);
+        check(text("9 7"), Busy, true, [0, 0, 7]);
         let (_, lane) = class_mark(text("1 0 1 2 3 4 5")).expect("readable");
         let held = Pause {
             from_ms: 1,
             until_ms: 2,
         };
         assert_eq!(lane.pauses.held, held);
-        for wrong in ["", "1", "1 2", "1 0 1 2 3 4", "x"] {
+        for wrong in ["", "1", "1 2 3", "1 0 1 2 3 4", "x"] {
             assert!(class_mark(text(wrong)).is_err(), "{wrong}");
         }
     }

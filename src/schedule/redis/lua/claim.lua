@@ -22,10 +22,10 @@
 --        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
 --        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
---        then for each lease: key, envelope, class of the lane, plus 10 if the lane is full now. For a lane that was
---        held or probed or has a rate, or that was not ready when something late was due, that is a text: the same
---        number, until when its rate allowed no call, its pauses: four instants, as lanes.lua has them (that of a lane
---        that is probed ends now), and since when it was ready: see `ready_since`
+--        then for each lease: key, envelope, class of the lane, plus 10 if the lane is full now. For a lane that was not
+--        ready when something late was due, that is a text: the same number, and since when it was ready: see
+--        `ready_since`. For a lane that was held or probed or has a rate, there is between both until when its rate
+--        allowed no call, and its pauses: four instants, as lanes.lua has them (that of a lane that is probed ends now)
 -- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry
 --        whose lease expired gets flags and the start of that lease, so that the journal is asked before it is sent
 --        again.
@@ -64,7 +64,7 @@ end
 
 -- The earliest expiry of all leases, as it is now; false if there are none.
 local function read_first_expiry()
-  local first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')
   return tonumber(first[2] or nil) or false
 end
 
@@ -153,7 +153,7 @@ local function return_expired()
   if not first_expiry or not is_over(first_expiry) then return end
   first_expiry = nil
   local bytes = bytes_left
-  local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
+  local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', '0', ARGV[11])
   for i = 1, #expired, 2 do
     if bytes <= 0 then break end
     bytes = bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
@@ -161,7 +161,7 @@ local function return_expired()
 end
 
 local function forget_ended()
-  local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, most_old)
+  local over = call('ZRANGEBYSCORE', ENDED, '-inf', text_of(NOW - remember_ms), 'LIMIT', '0', ARGV[11])
   if over[1] then
     call('HDEL', JOBS, unpack(over))
     call('ZREM', ENDED, unpack(over))
@@ -171,9 +171,9 @@ end
 -- Ends the expired leases of a lane that `return_expired` did not return: there were too many, or
 -- `leases` has lost them. `lease_count` is the number of its leases before; the result is that after.
 local function end_expired(lane, lease_count)
-  local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', LEASED .. lane, '0', '0', 'WITHSCORES')
   if not first[1] or not is_over(first[2]) then return lease_count end
-  local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
+  local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', '0', ARGV[11])
   for i = 1, #old, 2 do
     local key, expiry = old[i], call('ZSCORE', LEASES, old[i])
     if expiry and not is_over(expiry) then
@@ -223,7 +223,7 @@ local function waits_for_lower(lane, order)
   local waits = ARGV[2] .. 'waits:' .. lane
   local from, to = '[' .. order.group .. '\n', '(' .. string.sub(order.text, 1, -2)
   for _ = 1, 4 do
-    local first = call_on_lane('ZRANGEBYLEX', waits, from, to, 'LIMIT', 0, 1)[1]
+    local first = call_on_lane('ZRANGEBYLEX', waits, from, to, 'LIMIT', '0', '1')[1]
     if not first then return false end
     if call('ZSCORE', LANE .. lane, string.sub(first, #order.text + 1)) then return true end
     call('ZREM', waits, first) -- it has ended, or is leased
@@ -290,6 +290,7 @@ local function class_mark(class, health, is_full, ready)
   local pauses = health.pauses
   if class == PROBING then pauses = pauses_with(pauses, nil, health[SINCE]) end
   local a, b, c, d = 0, 0, 0, 0
+  if not pauses and not health.interval then return string.format('%d %d', mark, ready) end
   if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
   return string.format('%d %d %d %d %d %d %d', mark, rate_until(health), a, b, c, d, ready)
 end
@@ -303,7 +304,8 @@ local function give(lane, class, health, is_full, keys)
   local given, replied, before = 0, #reply, #given_keys
   for i = 1, #keys do
     local key, envelope = keys[i], envelopes[i]
-    local flags = readable(envelope) and string.byte(envelope, FLAGS) or 0
+    local can_be_read = envelope and #envelope > LANE_LEN
+    local flags = can_be_read and byte(envelope, FLAGS) or 0
     local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
       orders = orders or orders_of(envelopes)
@@ -318,7 +320,7 @@ local function give(lane, class, health, is_full, keys)
       waiting[#waiting + 1] = key
       call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, order.text .. key)
       bytes_left = bytes_left - math.max(#envelope, WAITING_BYTES)
-    elseif readable(envelope) then
+    elseif can_be_read then
       if order then
         given_turns = given_turns or {}
         given_turns[lane .. '\n' .. order.group] = true
@@ -345,7 +347,7 @@ end
 local function due_keys(lane, wanted)
   if not is_ranked() then
     -- One more than wanted: to ask for the first score behind them costs several times as much.
-    local keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, wanted + 1)
+    local keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', '0', count_text(wanted + 1))
     local has_more = #keys > wanted
     if has_more then keys[wanted + 1] = nil end
     return keys, has_more
@@ -353,7 +355,7 @@ local function due_keys(lane, wanted)
   local keys = {}
   for _, range in ipairs(priority_ranges()) do
     if #keys < wanted then
-      local some = call_on_lane('ZRANGEBYSCORE', LANE .. lane, range[1], range[3], 'LIMIT', 0, wanted - #keys)
+      local some = call_on_lane('ZRANGEBYSCORE', LANE .. lane, range[1], range[3], 'LIMIT', '0', count_text(wanted - #keys))
       for _, key in ipairs(some) do keys[#keys + 1] = key end
     end
   end
@@ -422,14 +424,14 @@ end
 local function visit_lanes(claim_number)
   local tail = NOW_US + claim_number % 700 -- and so most turns stay in this millisecond
   local visits = 0
-  local has_troubled = call('ZRANGEBYSCORE', LANES, CLASS_FROM[DOUBTFUL], '+inf', 'LIMIT', 0, 1)[1]
+  local has_troubled = call('ZRANGEBYSCORE', LANES, CLASS_FROM[DOUBTFUL], '+inf', 'LIMIT', '0', '1')[1]
   for class = IDLE, has_troubled and PROBING or BUSY do
     local from, to = range_of(class, NEXT_US)
     local passed = 0
     local allowed = for_visit(class)
     while allowed > 0 and bytes_left > 0 and visits < 4 * most_old do
       local wanted = skipped and 64 or math.min(most, 64)
-      local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', passed, wanted)
+      local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', count_text(passed), count_text(wanted))
       if not lanes[1] then break end
       local is_all = #lanes < wanted
       if skipped then
@@ -450,7 +452,7 @@ local function visit_lanes(claim_number)
       if is_all then break end
     end
   end
-  if visits > 0 then call('HINCRBY', META, 'number', visits) end
+  if visits > 0 then call('HINCRBY', META, 'number', text_of(visits)) end
 end
 
 call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
@@ -497,6 +499,6 @@ end
 
 if given_keys[1] then
   local record = cmsgpack.pack({ expiry = expiry, keys = given_keys, classes = given_classes })
-  call('SET', RECORD, number .. ' ' .. record, 'PX', lease_ms)
+  call('SET', RECORD, number .. ' ' .. record, 'PX', ARGV[7])
 end
 return finish()

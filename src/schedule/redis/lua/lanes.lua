@@ -265,12 +265,12 @@ end
 -- score. To count the entries is cheap; to ask for a score costs Redis as much as five other commands.
 local function first_due(lane)
   if call_on_lane('ZCARD', LANE .. lane) == 0 then return nil end
-  local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local head = call('ZRANGE', LANE .. lane, '0', '0', 'WITHSCORES')
   local score = tonumber(head[2])
   if score >= -HALF_MS and score < HALF_MS and not is_ranked() then return due_of(score), score end
   local due
   for _, range in ipairs(priority_ranges()) do
-    local first = call('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, 1)
+    local first = call('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', '0', '1')
     local at = first[2] and due_of(tonumber(first[2]))
     if at and not (due and due <= at) then due = at end
   end
@@ -279,7 +279,7 @@ end
 
 -- Whether an entry of the usual priority of which no attempt was requested by hand is due in a lane.
 local function has_due(lane)
-  return call_on_lane('ZRANGEBYSCORE', LANE .. lane, 0, NOW_TEXT, 'LIMIT', 0, 1)[1] ~= nil
+  return call_on_lane('ZRANGEBYSCORE', LANE .. lane, 0, NOW_TEXT, 'LIMIT', '0', '1')[1] ~= nil
 end
 
 -- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds;
@@ -335,7 +335,7 @@ local function plan_turn(lane, floor, how, score, health, lease_count, expires, 
     -- Its score is no later than an expiry of the leases it had, so no look-up is needed.
     if how == 'settled' and not at and call('ZSCORE', LANES, lane) then return end
     if not expires then
-      local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+      local lease = call('ZRANGE', LEASED .. lane, '0', '0', 'WITHSCORES')
       expires = tonumber(lease[2] or nil)
     end
     expires = expires and ms_of(expires) * 1000
@@ -409,11 +409,11 @@ end
 -- The first lane with a score from `from` on, and that score; empty if there is none. Lanes in `skipped` (which may be
 -- nil) do not count.
 local function first_from(from, skipped)
-  local first = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local first = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
   if not (skipped and skipped[first[1]]) then return first end
   local passed = 1
   repeat
-    local some = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', passed, 64)
+    local some = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', count_text(passed), '64')
     for i = 1, #some, 2 do
       if not skipped[some[i]] then return { some[i], some[i + 1] } end
     end
@@ -427,7 +427,7 @@ end
 -- classes that have lanes, and without `used_up` for none behind a class that is due: no turn matters more.
 local function earliest(used_up, skipped)
   local at, passed_over
-  local first = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', LANES, '0', '0', 'WITHSCORES')
   if skipped and skipped[first[1]] then first = first_from('-inf', skipped) end
   while first[2] do
     local turn, class = turn_of(tonumber(first[2]))

@@ -38,7 +38,7 @@ end
 -- Makes the first waiting entry of a range due.
 local function make_first_due(command, from, to)
   for _ = 1, 8 do
-    local found = call(command, waits, from, to, 'LIMIT', 0, 1)[1]
+    local found = call(command, waits, from, to, 'LIMIT', '0', '1')[1]
     if not found or make_due(string.sub(found, #group + 19)) then return end
     call('ZREM', waits, found)
   end

@@ -17,7 +17,7 @@ local call = redis.pcall
 -- The first turn of a lane in microseconds; nil if there is none; false if that cannot be read.
 local function first_turn(lanes)
   local at
-  local first = call('ZRANGE', lanes, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', lanes, '0', '0', 'WITHSCORES')
   local class = 0
   while true do
     if first.err then return false end
@@ -28,7 +28,7 @@ local function first_turn(lanes)
     local next_class = (score - turn) / CLASS_US + 3 -- its place in CLASS_FROM
     if next_class <= class or not CLASS_FROM[next_class] then return at end
     class = next_class
-    first = call('ZRANGEBYSCORE', lanes, CLASS_FROM[class], '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    first = call('ZRANGEBYSCORE', lanes, CLASS_FROM[class], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
   end
 end
 
@@ -37,7 +37,7 @@ local function next_of(lanes, leases, meta, seen)
   if known.err or (tonumber(known[1] or nil) or 0) < seen or known[2] == 'damaged' or known[2] == 'restarted' then
     return 0
   end
-  local at, lease = first_turn(lanes), call('ZRANGE', leases, 0, 0, 'WITHSCORES')
+  local at, lease = first_turn(lanes), call('ZRANGE', leases, '0', '0', 'WITHSCORES')
   if at == false or lease.err then return 0 end
   local expires = tonumber(lease[2] or nil)
   if expires and not (at and at <= expires) then at = expires end

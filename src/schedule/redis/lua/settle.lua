@@ -44,16 +44,16 @@ local settled = {}
 
 for n = 1, #asked do
   local i = 8 + (n - 1) * 7
-  local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local key, lane, expiry = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local current = in_force[n]
   if verb == 'put' then lane = lane_of(bytes) end
   if not current and lane ~= '' then
     current = call_on_lane('ZSCORE', LEASED .. lane, key)
-    if current and tonumber(current) == expiry and not settled[key] then note_damage() end
+    if current and not settled[key] and is_same(current, expiry) then note_damage() end
   end
   local done = 0
-  if current and not settled[key] and tonumber(current) == expiry then
+  if current and not settled[key] and is_same(current, expiry) then
     done = 1
     if verb == 'forget' then
       forgotten[#forgotten + 1] = key
@@ -157,6 +157,18 @@ local function take_in(lane, field, settlements)
   return health, limit
 end
 
+-- The numbers of reports that were read, by their text: few differ.
+local numbers = {}
+
+local function number_of(report)
+  local number = numbers[report]
+  if number == nil then
+    number = tonumber(report) or false
+    numbers[report] = number
+  end
+  return number
+end
+
 -- Whether these settlements say nothing new of a lane with this field: it is steady, and the calls brought the same
 -- answer as the last one, quickly.
 local function is_as_before(field, settlements)
@@ -164,7 +176,7 @@ local function is_as_before(field, settlements)
   local used, _, outcome = struct.unpack('>i8i8I4', field, 37)
   if used + USED_STEP <= NOW then return false end
   for _, i in ipairs(settlements) do
-    local number = tonumber(ARGV[i + 6])
+    local number = number_of(ARGV[i + 6])
     if not number or number < 0 or number >= QUICK * OUTCOMES or number % OUTCOMES ~= outcome then return false end
   end
   return true
