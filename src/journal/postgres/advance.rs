@@ -3,9 +3,7 @@
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::load::with_pending_places;
-use super::statements::{
-    each, each_if_any, each_if_different, indexes_from, integer, same_of_all, storable,
-};
+use super::statements::{array_or_value, each, each_if_any, indexes_from, integer, storable};
 use crate::domain::state::Cause;
 use crate::journal::expected_advance::ExpectedAdvance;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -16,8 +14,8 @@ use std::sync::Arc;
 /// The columns that only changes by hand change (the number of the series, its first due time) are not written. The
 /// deadline is given only where the attempt was deferred and so moves it: beside destinations in trouble many are, and
 /// the long way would cost every batch a transaction more.
-/// What usually is the same in all rows is given once: from $27 on, see `each_if_different`. So the rows stay narrow, which
-/// are copied several times.
+/// What usually is the same in all rows is given once, from $27 on: see `array_or_value`. PostgreSQL copies the rows several
+/// times.
 const ADVANCE: &str = concat!(
     "
     WITH given AS MATERIALIZED (
@@ -91,48 +89,65 @@ pub(super) async fn advance(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
+    let (topics, topic) = array_or_value!(rows, row => row.recording.key.topic());
+    let (all_series, series) = array_or_value!(rows, row => integer(row.recording.before.series));
+    let (steps_before, step_before) =
+        array_or_value!(rows, row => integer(row.recording.before.step));
+    let (attempts_before, attempt_before) =
+        array_or_value!(rows, row => integer(row.recording.before.attempts));
+    let (states, state) = array_or_value!(rows, row => row.after.state.as_str());
+    let (steps, step) = array_or_value!(rows, row => integer(row.after.progress.step));
+    let (attempts, attempt) = array_or_value!(rows, row => integer(row.after.progress.attempts));
+    let (all_clamped, clamped) = array_or_value!(rows, row => row.after.progress.clamped);
+    let (numbers, number) = array_or_value!(rows, row => integer(row.recording.attempt.number));
+    let (outcomes, outcome) =
+        array_or_value!(rows, row => row.recording.attempt.answer.outcome.as_str());
+    let (statuses, status) =
+        array_or_value!(rows, row => row.recording.attempt.answer.status.map(i32::from));
+    let (answers, answer) =
+        array_or_value!(rows, row => row.recording.attempt.answer.body.as_slice());
+    let (reasons, reason) =
+        array_or_value!(rows, row => storable(&row.recording.attempt.answer.reason));
     let advanced: Result<Option<Vec<i32>>, sqlx::Error> = sqlx::query_scalar(ADVANCE)
-        .bind(each_if_different!(rows, row => row.recording.key.topic()))
+        .bind(topics)
         .bind(each!(rows, row => row.recording.key.id()))
-        .bind(each_if_different!(rows, row => integer(row.recording.before.series)))
-        .bind(each_if_different!(rows, row => integer(row.recording.before.step)))
-        .bind(each_if_different!(rows, row => integer(row.recording.before.attempts)))
-        .bind(each_if_different!(rows, row => row.after.state.as_str()))
+        .bind(all_series)
+        .bind(steps_before)
+        .bind(attempts_before)
+        .bind(states)
         .bind(each_if_any!(rows, row => row.after.cause.map(Cause::as_str)))
-        .bind(each_if_different!(rows, row => integer(row.after.progress.step)))
-        .bind(each_if_different!(rows, row => integer(row.after.progress.attempts)))
+        .bind(steps)
+        .bind(attempts)
         .bind(each!(rows, row => row.after.progress.due_ms))
         .bind(each_if_any!(rows, row => row.after.progress.retry_at_ms))
-        .bind(each_if_different!(rows, row => row.after.progress.clamped))
-        .bind(each_if_different!(rows, row => integer(row.recording.attempt.number)))
+        .bind(all_clamped)
+        .bind(numbers)
         .bind(each!(rows, row => row.recording.attempt.due_ms))
         .bind(each!(rows, row => row.recording.attempt.started_ms))
         .bind(each!(rows, row => row.recording.attempt.duration_ms))
-        .bind(each_if_different!(rows, row => row.recording.attempt.answer.outcome.as_str()))
-        .bind(each_if_different!(rows, row => row.recording.attempt.answer.status.map(i32::from)))
-        .bind(each_if_different!(rows, row => row.recording.attempt.answer.body.as_slice()))
-        .bind(each_if_different!(rows, row => storable(&row.recording.attempt.answer.reason)))
+        .bind(outcomes)
+        .bind(statuses)
+        .bind(answers)
+        .bind(reasons)
         .bind(each!(rows, row => row.recording.at_ms))
         .bind(each!(rows, row => row.index))
         .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
         .bind(each!(rows, row => row.recording.before.first_due_ms))
         .bind(each_if_any!(rows, row => row.moved_deadline_ms()))
-        .bind(same_of_all!(rows, row => row.recording.key.topic()))
-        .bind(same_of_all!(rows, row => integer(row.recording.before.series)))
-        .bind(same_of_all!(rows, row => integer(row.recording.before.step)))
-        .bind(same_of_all!(rows, row => integer(row.recording.before.attempts)))
-        .bind(same_of_all!(rows, row => row.after.state.as_str()))
-        .bind(same_of_all!(rows, row => integer(row.after.progress.step)))
-        .bind(same_of_all!(rows, row => integer(row.after.progress.attempts)))
-        .bind(same_of_all!(rows, row => row.after.progress.clamped))
-        .bind(same_of_all!(rows, row => integer(row.recording.attempt.number)))
-        .bind(same_of_all!(rows, row => row.recording.attempt.answer.outcome.as_str()))
-        .bind(
-            same_of_all!(rows, row => row.recording.attempt.answer.status.map(i32::from)).flatten(),
-        )
-        .bind(same_of_all!(rows, row => row.recording.attempt.answer.body.as_slice()))
-        .bind(same_of_all!(rows, row => storable(&row.recording.attempt.answer.reason)))
+        .bind(topic)
+        .bind(series)
+        .bind(step_before)
+        .bind(attempt_before)
+        .bind(state)
+        .bind(step)
+        .bind(attempt)
+        .bind(clamped)
+        .bind(number)
+        .bind(outcome)
+        .bind(status.flatten())
+        .bind(answer)
+        .bind(reason)
         .fetch_one(connection)
         .await;
     match advanced {

@@ -30,24 +30,19 @@ macro_rules! each_if_any {
             .then(|| each!($rows, $row => $value))
     };
 }
-/// What a column has in all rows; `None` if they differ.
-macro_rules! same_of_all {
+/// A column that usually has the same in all rows: the array of its values as [`each`] binds it, or `None` if they are all
+/// the same; and that value, or `None` if they differ. A statement gets both and uses `COALESCE` of them, so that rows are
+/// narrow.
+macro_rules! array_or_value {
     ($rows:expr, $row:ident => $value:expr) => {{
         let mut values = $rows.iter().map(|$row| $value);
         let first = values.next();
-        first.filter(|first| values.all(|value| value == *first))
+        let value = first.filter(|first| values.all(|value| value == *first));
+        let array = value.is_none().then(|| each!($rows, $row => $value));
+        (array, value)
     }};
 }
-/// As [`each`], for a column that usually has the same in all rows. If so, binds NULL instead of an array: the statement
-/// gets the value once, from [`same_of_all`], and uses `COALESCE` of both.
-macro_rules! each_if_different {
-    ($rows:expr, $row:ident => $value:expr) => {
-        same_of_all!($rows, $row => $value)
-            .is_none()
-            .then(|| each!($rows, $row => $value))
-    };
-}
-pub(super) use {each_if_any, each_if_different, same_of_all};
+pub(super) use {array_or_value, each_if_any};
 
 /// Which of these attempts the journal has already.
 pub(super) async fn kept_attempts(
