@@ -10,6 +10,7 @@ use ringback::domain::lane_health::{CallOutcome, LaneReport};
 use ringback::domain::lane_settings::LaneSetting;
 use ringback::domain::state::State;
 use ringback::schedule::{Lease, Limits, Settlement};
+use std::cmp::Reverse;
 
 impl Fixture {
     async fn ended(&self, lease: Lease, report: LaneReport) {
@@ -136,6 +137,40 @@ pub async fn a_claim_knows_since_when_a_lane_had_a_free_place(
     for lease in leases {
         assert_eq!(known(&lease), (false, 1_000));
     }
+}
+
+pub async fn a_claim_knows_of_each_lane_since_when_it_had_a_free_place(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(capped(1)).await;
+    for lane in ["a", "b", "c", "d"] {
+        fixture.put_many(lane, 2, 0).await;
+    }
+    let lane = |lease: &Lease| lease.entry.notification.lane.as_str().to_string();
+    // The place of `d` is free first.
+    let mut leases = fixture.claim_all(4).await;
+    leases.sort_by_key(|lease| Reverse(lane(lease)));
+    for (seconds, lease) in (1..).zip(leases) {
+        fixture.turn_to(1_000 * seconds);
+        fixture.ended(lease, LaneReport::Answered(5)).await;
+    }
+    fixture.turn_to(5_000);
+    fixture.put("e", "on time", 5_000).await;
+    let mut known: Vec<(String, i64)> = (fixture.claim_all(5).await.iter())
+        .map(|lease| (lane(lease), lease.lane().ready_ms))
+        .collect();
+    known.sort();
+    let expected = [
+        ("a", START_MS + 4_000),
+        ("b", START_MS + 3_000),
+        ("c", START_MS + 2_000),
+        ("d", START_MS + 1_000),
+        ("e", 0),
+    ];
+    assert_eq!(
+        known,
+        expected.map(|(name, ms)| (format!("https://{name}.example"), ms))
+    );
 }
 
 pub async fn what_is_on_time_or_was_never_kept_waiting_says_nothing_of_its_lane(

@@ -236,6 +236,7 @@ macro_rules! each_entry {
                 a_claim_knows_when_a_lane_was_probed,
                 a_claim_knows_whether_a_lane_is_full_or_at_its_rate,
                 a_claim_knows_since_when_a_lane_had_a_free_place,
+                a_claim_knows_of_each_lane_since_when_it_had_a_free_place,
                 what_is_on_time_or_was_never_kept_waiting_says_nothing_of_its_lane,
                 an_entry_that_was_put_off_is_found_where_it_waits,
                 an_entry_that_waited_for_the_proxy_says_so,

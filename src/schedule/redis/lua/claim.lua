@@ -265,24 +265,24 @@ local function earliest_due(envelopes)
   return earliest
 end
 
--- The lanes that are being visited, and the turns (as scores, as text) that lanes had when one of them was first found
--- to have late entries; nil if none was.
-local visiting, late_turns
+-- The lanes that are being visited; and by lane the scores in `lanes`, as text, that those had that were visited together
+-- with the first lane that had late entries. nil if none had.
+local visiting, late_scores
 
 -- Since when a lane could be served (in ms), if it is full now, or could not be served when the first of these entries
 -- was due. 0 if none of them is late, or if that is not known: see `plan_turn`. Only what is late costs a command.
 local function ready_since(lane, envelopes, is_full)
   local due = earliest_due(envelopes)
   if not due or due > NOW - NOTICED then return 0 end
-  late_turns = late_turns or {}
-  if late_turns[lane] == nil then
+  late_scores = late_scores or {}
+  if late_scores[lane] == nil then
     -- The others are usually late as well, and to ask for all at once costs a third of asking for each.
     local scores = call('ZMSCORE', LANES, unpack(visiting))
     for n, visited in ipairs(visiting) do
-      if late_turns[visited] == nil then late_turns[visited] = scores[n] end
+      if late_scores[visited] == nil then late_scores[visited] = scores[n] end
     end
   end
-  local turn = tonumber(late_turns[lane] or '1') % CLASS_US
+  local turn = tonumber(late_scores[lane] or '1') % CLASS_US
   if turn % 1000 ~= 0 or not is_full and turn <= due * 1000 then return 0 end
   return turn / 1000
 end

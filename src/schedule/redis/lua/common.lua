@@ -72,7 +72,7 @@ end
 local NOW = tonumber(NOW_TEXT)
 
 -- Instants and counts are given to Redis as text. Redis formats a Lua number with 17 digits, which is slow. This is slow
--- as well, about as a call of a command, so it is not done before the text is needed. So is `tonumber` of a text.
+-- as well, about as a call of a command, so it is not done before the text is needed. `tonumber` of a text is as slow.
 local function text_of(instant)
   return string.format('%d', instant)
 end
@@ -118,7 +118,7 @@ local function is_over(expiry)
   return tonumber(expiry) < NEXT_US
 end
 
--- Whether two expiries are the same. Redis returns the text that it was given, usually.
+-- Whether two expiries, as text, are the same. Equal texts, the usual case, need no `tonumber`.
 local function is_same(expiry, other)
   return expiry == other or tonumber(expiry) == tonumber(other)
 end
@@ -288,7 +288,7 @@ end
 -- longer than `UNKNOWN_CHANGE_MS`. Notes older than that are removed here, a few for each that is added.
 local function note_unknown_change(key)
   call('HSET', CHANGING, key, NOW_TEXT)
-  local some = call('HRANDFIELD', CHANGING, 4, 'WITHVALUES')
+  local some = call('HRANDFIELD', CHANGING, '4', 'WITHVALUES')
   for i = 1, #some, 2 do
     local since = tonumber(some[i + 1])
     if since and since < NOW - UNKNOWN_CHANGE_MS then call('HDEL', CHANGING, some[i]) end

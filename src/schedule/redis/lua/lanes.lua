@@ -236,7 +236,7 @@ end
 
 -- Forgets the states of some lanes that were not called for long and have no entries.
 local function forget_unused()
-  local some = redis.pcall('HRANDFIELD', HEALTH, 4, 'WITHVALUES')
+  local some = redis.pcall('HRANDFIELD', HEALTH, '4', 'WITHVALUES')
   if some.err then return end
   for i = 1, #some, 2 do
     local lane, health = some[i], health_from(some[i + 1])
@@ -279,7 +279,7 @@ end
 
 -- Whether an entry of the usual priority of which no attempt was requested by hand is due in a lane.
 local function has_due(lane)
-  return call_on_lane('ZRANGEBYSCORE', LANE .. lane, 0, NOW_TEXT, 'LIMIT', '0', '1')[1] ~= nil
+  return call_on_lane('ZRANGEBYSCORE', LANE .. lane, '0', NOW_TEXT, 'LIMIT', '0', '1')[1] ~= nil
 end
 
 -- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds;
