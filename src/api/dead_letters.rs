@@ -2,8 +2,9 @@
 
 use crate::api::Api;
 use crate::api::auth::{CalledBy, OnBehalfOf, topic_to_list};
+use crate::api::path::KeyPath;
 use crate::api::problem::Problem;
-use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
+use crate::api::query::{NoQuery, dead_letters_request};
 use crate::api::reason::reason_of;
 use crate::api::view::{ListView, json, notification, requested};
 use axum::extract::{Request, State};

@@ -41,6 +41,7 @@ pub mod metrics;
 pub mod notifications;
 pub mod openapi;
 mod order_field;
+pub mod path;
 pub mod payload;
 pub mod problem;
 pub mod query;

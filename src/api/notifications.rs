@@ -3,8 +3,9 @@
 use crate::api::Api;
 use crate::api::auth::{CalledBy, OnBehalfOf, check_topic, topic_to_list};
 use crate::api::body::{read_json, read_no_fields};
+use crate::api::path::KeyPath;
 use crate::api::problem::{Problem, ProblemKind};
-use crate::api::query::{KeyPath, NoQuery, list_request};
+use crate::api::query::{NoQuery, list_request};
 use crate::api::reason::reason_of;
 use crate::api::registration;
 use crate::api::request_span::RequestSpan;

@@ -5,8 +5,9 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
+use crate::api::path::KeyPath;
 use crate::api::problem::Problem;
-use crate::api::query::{KeyPath, NoQuery};
+use crate::api::query::NoQuery;
 use crate::api::view::json;
 use crate::domain::key::Key;
 use crate::service::SentPayload;

@@ -1,4 +1,4 @@
-//! Reads the URL of a request: the key in the path and the parameters in the query.
+//! Reads the parameters in the query of a request. What is in its path is read by `path`.
 //!
 //! An empty parameter means the same as a missing one, because an HTML form sends an empty parameter for a
 //! field that was left blank. An unknown parameter is an error. Otherwise a filter with a typing error in its
@@ -9,11 +9,11 @@ mod described;
 mod search;
 
 use crate::api::field_errors::FieldErrors;
-use crate::api::problem::{Problem, ProblemKind};
+use crate::api::problem::Problem;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{JobId, JobState};
 use crate::domain::job_result::JobResult;
-use crate::domain::key::{Key, check_topic};
+use crate::domain::key::check_topic;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneState;
 use crate::domain::state::{Cause, State};
@@ -21,7 +21,7 @@ use crate::domain::timestamp;
 use crate::journal::Filter;
 use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 pub use audit_log::audit_request;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 pub use described::{
     audit_parameters, dead_letters_parameters, endpoints_parameters, job_notifications_parameters,
     jobs_parameters, lanes_parameters, list_parameters, path_parameter,
@@ -62,70 +62,6 @@ const JOBS: [&str; 3] = ["state", "limit", "cursor"];
 const JOB_NOTIFICATIONS: [&str; 3] = ["result", "limit", "cursor"];
 const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
-
-/// The key of a notification, from two segments of the path: topic and id.
-///
-/// If the topic or the id is not valid, the answer is 404, because no notification can have this key. The
-/// `detail` says which rule the key breaks.
-#[derive(Debug)]
-pub struct KeyPath(pub Key);
-
-impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Path((topic, id)) = Path::<(String, String)>::from_request_parts(parts, state)
-            .await
-            .map_err(|_| {
-                let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(ProblemKind::Parameters, detail)
-            })?;
-        Key::new(&topic, &id)
-            .map(Self)
-            .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
-    }
-}
-
-/// The lane of a request, from a segment of the path: the name of a lane, or any URL with its origin,
-/// percent-encoded. If it is not valid, the answer is 404, because no notification can have this lane.
-#[derive(Debug)]
-pub struct LanePath(pub Lane);
-
-impl<S: Send + Sync> FromRequestParts<S> for LanePath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Path(lane) = Path::<String>::from_request_parts(parts, state)
-            .await
-            .map_err(|_| {
-                let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(ProblemKind::Parameters, detail)
-            })?;
-        Lane::parse(&lane)
-            .map(Self)
-            .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
-    }
-}
-
-/// The id of a job, from a segment of the path. If it is not valid, the answer is 404, because no job can have it.
-#[derive(Debug)]
-pub struct JobPath(pub JobId);
-
-impl<S: Send + Sync> FromRequestParts<S> for JobPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Path(id) = Path::<String>::from_request_parts(parts, state)
-            .await
-            .map_err(|_| {
-                let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(ProblemKind::Parameters, detail)
-            })?;
-        JobId::parse(&id)
-            .map(Self)
-            .map_err(|bad| Problem::new(ProblemKind::MissingJob, bad.to_string()))
-    }
-}
 
 /// Checks that a request has no query parameters. Handlers of routes without parameters take it as an argument.
 #[derive(Debug)]
