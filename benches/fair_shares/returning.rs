@@ -67,7 +67,7 @@ pub async fn measure(setup: &Setup, away: Duration) -> Return {
         "rate": RATE,
         "after_outage_rate": RATE,
     });
-    let url = format!("{}/v1/endpoints/{ENDPOINT}", setup.url);
+    let url = format!("{}/v1/endpoints/{ENDPOINT}", setup.urls[0]);
     let answer = setup.client.put(url).json(&endpoint).send().await;
     let status = answer.expect("the server answers").status();
     assert!(status.is_success(), "the endpoint is kept: {status}");

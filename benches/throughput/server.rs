@@ -73,9 +73,7 @@ pub struct Setup {
     /// The URL of Redis, if it is used.
     pub redis_url: Option<String>,
     _dir: TempDir,
-    /// The URL of the API of the first server.
-    pub url: String,
-    /// The URLs of all servers.
+    /// The URLs of the APIs of all servers.
     pub urls: Vec<String>,
     /// A client for calls of the API.
     pub client: reqwest::Client,
@@ -148,8 +146,7 @@ impl Setup {
             postgres,
             redis_url,
             _dir: dir,
-            urls: vec![url.clone()],
-            url,
+            urls: vec![url],
             client,
             runs: AtomicUsize::new(0),
         }
@@ -171,7 +168,7 @@ impl Setup {
     pub async fn start_server(&mut self) -> Duration {
         let started = Instant::now();
         self.ringback = Some(spawn(&self.arguments));
-        self.ready(&self.url).await;
+        self.ready(&self.urls[0]).await;
         started.elapsed()
     }
 

@@ -279,7 +279,10 @@ fn resident_mb(process: u32) -> f64 {
 /// How long the metrics take, and what they say of the window.
 async fn scrape(setup: &Setup) {
     let begun = Instant::now();
-    let answer = setup.client.get(format!("{}/metrics", setup.url)).send();
+    let answer = setup
+        .client
+        .get(format!("{}/metrics", setup.urls[0]))
+        .send();
     let text = answer.await.expect("an answer").text().await;
     let took = begun.elapsed().as_secs_f64() * 1e3;
     let text = text.expect("a text");
