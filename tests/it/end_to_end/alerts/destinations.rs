@@ -28,21 +28,38 @@ async fn fail(api: &Api, merchant: &mut Merchant, id: &str) {
     api.register(with_ladder(id, merchant, &["1h", "1h", "1h"]))
         .await;
     merchant.call().await;
-    api.until_attempts(id, 1).await;
+    failed(api, merchant, id, 1).await;
 }
 
-/// Waits until a merchant has acknowledged a notification, and the schedule knows it too: the journal has it first.
-async fn acknowledged(api: &Api, merchant: &Merchant, id: &str) {
-    api.until_state(id, "delivered").await;
+/// Whether the schedule knows the last answer of a merchant as a failure. A destination that answers and for which
+/// nothing is pending may be forgotten (404).
+async fn is_known_to_fail(api: &Api, merchant: &Merchant) -> bool {
     let lane = lane_of(merchant).replace(':', "%3A").replace('/', "%2F");
     let path = format!("/v1/lanes/{lane}");
-    let settling = async {
-        // A destination that answers and for which nothing is pending may be forgotten (404).
-        while api.call(Method::GET, &path, None).await.1["last_outcome"] == "http_status" {
+    api.call(Method::GET, &path, None).await.1["last_outcome"] == "http_status"
+}
+
+/// Waits until so many attempts were made, the last of which has failed, and the schedule knows it too: the journal has
+/// it first.
+async fn failed(api: &Api, merchant: &Merchant, id: &str, attempts: u64) {
+    api.until_attempts(id, attempts).await;
+    within("the settlement", async {
+        while !is_known_to_fail(api, merchant).await {
             tokio::task::yield_now().await;
         }
-    };
-    within("the settlement", settling).await;
+    })
+    .await;
+}
+
+/// Waits until a merchant has acknowledged a notification, and the schedule knows it too.
+async fn acknowledged(api: &Api, merchant: &Merchant, id: &str) {
+    api.until_state(id, "delivered").await;
+    within("the settlement", async {
+        while is_known_to_fail(api, merchant).await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Has another destination fail for the set time, and expects the alert of that to be the next one: whatever comes
@@ -156,7 +173,7 @@ async fn a_restart_does_not_tell_it_again(stores: Stores) {
     // A schedule in memory knows nothing of the destination until this call fails.
     server.clock().advance(50 * MINUTE_MS);
     shop.call().await;
-    server.until_attempts("a", 2).await;
+    failed(&server, &shop, "a", 2).await;
     server.clock().advance(20 * MINUTE_MS);
     expect_nothing_else(&server, &mut pager, "y").await;
     let server = server.restart().await;
