@@ -20,7 +20,7 @@ const SOONEST_AGAIN_MS: i64 = 5_000;
 const LATEST_AGAIN_MS: i64 = 60_000;
 /// When a notification is looked at again that the journal does not know and cannot be given, in milliseconds. Each time,
 /// it is logged.
-const UNKNOWN_AGAIN_MS: i64 = 600_000;
+pub(super) const UNKNOWN_AGAIN_MS: i64 = 600_000;
 
 impl Worker {
     /// As [`Worker::confirm`], and gets the body at the same time: after a loss of Redis, each attempt asks the journal for
@@ -122,10 +122,11 @@ impl Worker {
         }
     }
 
-    /// Waits before the journal is asked again. `false` if there is no time left to make the attempt.
-    pub(super) async fn wait_for_journal(&self, lease: &Lease, backoff: &mut Backoff) -> bool {
+    /// Waits before the journal is asked again. `false` if there is no time left to make the attempt under a lease that ends
+    /// then.
+    pub(super) async fn wait_for_journal(&self, expires_ms: i64, backoff: &mut Backoff) -> bool {
         let waiting = self.abandon.run_until_cancelled(backoff.wait());
-        waiting.await.is_some() && self.clock.now_ms() <= self.latest_start_ms(lease)
+        waiting.await.is_some() && self.clock.now_ms() <= self.latest_start_before_ms(expires_ms)
     }
 
     /// Reads a leased notification from the journal. Raises its fence if an earlier lease has expired.
@@ -162,7 +163,10 @@ impl Worker {
                     );
                 }
             }
-            if !self.wait_for_journal(&lease, &mut backoff).await {
+            if !self
+                .wait_for_journal(lease.expires_ms(), &mut backoff)
+                .await
+            {
                 // Nothing was sent. If the lease expired instead, an attempt would be recorded as interrupted.
                 self.release(lease).await;
                 return None;

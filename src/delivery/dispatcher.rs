@@ -267,34 +267,33 @@ impl Dispatcher {
         };
         let stopping = drain.is_cancelled();
         let mut rest = quota;
-        let given = claimed.leases.len();
+        let given = claimed.leases.len() + claimed.bare.len();
+        let (is_limited, next_due_ms) = (claimed.is_limited, claimed.next_due_ms);
         let mut to_full_lanes = 0;
         self.working.claimed(self.clock.now_ms());
-        for mut lease in claimed.leases {
-            rest.take(lease.class, 1);
-            to_full_lanes += usize::from(lease.is_of_full_lane());
-            lease.deferral = self
-                .working
-                .deferral(&lease, self.schedule.limits().lease_ms);
-            let permit = self.permits.take(lease.class);
+        for lease in claimed.into_leases() {
+            rest.take(lease.class(), 1);
+            to_full_lanes += usize::from(lease.lane().is_full);
+            let lease_ms = self.schedule.limits().lease_ms;
+            let deferral = self.working.deferral(&lease, lease_ms);
+            let lease = lease.deferred(deferral);
+            let permit = self.permits.take(lease.class());
             let worker = self.worker.clone();
-            // In a box, because the steps of a worker pass it on, and each would have a copy in its future.
-            let lease = Box::new(lease);
             self.tasks.spawn(async move {
-                let _in_flight = worker.metrics.begin(lease.class);
+                let _in_flight = worker.metrics.begin(lease.class());
                 if stopping {
-                    Box::pin(worker.release(lease)).await;
+                    Box::pin(worker.release_claimed(lease)).await;
                 } else {
                     worker.run(lease).await;
                 }
                 drop(permit);
             });
         }
-        self.working.used_up(rest, claimed.is_limited);
-        if let Some(next_due_ms) = claimed.next_due_ms {
+        self.working.used_up(rest, is_limited);
+        if let Some(next_due_ms) = next_due_ms {
             wake.bring_forward(next_due_ms);
         }
-        let more = match claimed.is_limited {
+        let more = match is_limited {
             false => More::WhenDue,
             true if self.permits.is_too_fast(rest) => More::AfterPace,
             true => More::AfterRelease,

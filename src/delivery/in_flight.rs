@@ -5,14 +5,14 @@
 //! the notification. So no second worker begins; the newer lease waits here until the first worker takes it.
 
 use crate::domain::key::Key;
-use crate::schedule::Lease;
+use crate::schedule::ClaimedLease;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The notifications that have a worker in this process, each with the newest lease that waits for it.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    waiting: Mutex<HashMap<Key, Option<Box<Lease>>>>,
+    waiting: Mutex<HashMap<Key, Option<ClaimedLease>>>,
 }
 
 /// A notification that has a worker in this process. Dropping the entry ends the worker.
@@ -26,8 +26,8 @@ pub struct InFlightEntry<'a> {
 impl InFlight {
     /// Registers a worker for the notification of this lease. Returns `None` if the notification already
     /// has a worker: then the lease waits for that worker, and the caller has nothing to do.
-    pub fn enter(&self, lease: Box<Lease>) -> Option<(InFlightEntry<'_>, Box<Lease>)> {
-        let key = lease.entry.notification.key.clone();
+    pub fn enter(&self, lease: ClaimedLease) -> Option<(InFlightEntry<'_>, ClaimedLease)> {
+        let key = lease.key().clone();
         let mut waiting = self.waiting();
         if let Some(slot) = waiting.get_mut(&key) {
             *slot = Some(lease);
@@ -43,12 +43,12 @@ impl InFlight {
     }
 
     /// Takes the newer lease that waits for the worker of this notification, if there is one.
-    pub fn newer(&self, key: &Key) -> Option<Box<Lease>> {
+    pub fn newer(&self, key: &Key) -> Option<ClaimedLease> {
         self.waiting().get_mut(key).and_then(Option::take)
     }
 
     /// Locks the map. It is valid after a panic under the lock too, because every change is one call.
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<Box<Lease>>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<ClaimedLease>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,7 +56,7 @@ impl InFlight {
 impl InFlightEntry<'_> {
     /// Ends the worker, unless a newer lease still waits for it. If one waits, the notification was claimed
     /// again, and the worker has to work on the returned lease.
-    pub fn leave(&mut self) -> Option<Box<Lease>> {
+    pub fn leave(&mut self) -> Option<ClaimedLease> {
         let mut waiting = self.among.waiting();
         let newer = waiting.get_mut(&self.key).and_then(Option::take);
         if newer.is_none() {
@@ -87,11 +87,11 @@ mod tests {
     use crate::domain::notification::{Registration, Start, Target};
     use crate::domain::priority::Priority;
     use crate::domain::webhook_id::WebhookId;
-    use crate::schedule::Entry;
+    use crate::schedule::{Entry, Lease};
     use bytes::Bytes;
     use std::sync::Arc;
 
-    fn lease(expires_ms: i64) -> Box<Lease> {
+    fn lease(expires_ms: i64) -> ClaimedLease {
         let registration = Registration {
             key: Key::new("t", "1").expect("a key"),
             target: Target::Url(Destination::parse("https://shop.example/").expect("a url")),
@@ -109,10 +109,8 @@ mod tests {
             at_ms: expires_ms,
             number: 0,
         };
-        Box::new(Lease::granted(
-            Entry::scheduled(Arc::new(notification), progress),
-            expiry,
-        ))
+        let entry = Entry::scheduled(Arc::new(notification), progress);
+        Box::new(Lease::granted(entry, expiry)).into()
     }
 
     #[test]

@@ -56,7 +56,10 @@ impl Worker {
                     "the endpoint of a notification cannot be read now; trying again"
                 ),
             }
-            if !self.wait_for_journal(&lease, &mut backoff).await {
+            if !self
+                .wait_for_journal(lease.expires_ms(), &mut backoff)
+                .await
+            {
                 self.release(lease).await;
                 return None;
             }

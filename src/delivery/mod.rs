@@ -12,6 +12,7 @@
 pub mod address_filter;
 mod attempt_log;
 mod attempt_span;
+mod bare;
 mod bodies;
 pub mod call_recorder;
 pub mod call_target;

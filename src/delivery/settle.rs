@@ -8,7 +8,9 @@ use crate::domain::progress::Progress;
 use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
+use crate::schedule::{
+    ClaimedLease, Lease, LeaseRequest, LeasedOne, Reservation, ScheduleError, Settled, Settlement,
+};
 
 impl Worker {
     /// Releases a lease under which no attempt was made.
@@ -77,17 +79,21 @@ impl Worker {
             "the lease of a notification is no longer in force: it has expired or was lost, or an earlier try has \
              settled it already"
         );
-        let Some(newest) = self.in_flight.newer(key) else {
-            if is_outcome(&settlement)
-                && let Some(recorder) = &self.recorder
-            {
-                let request = LeaseRequest::for_repair(lost.entry.notification.key_in_lane());
-                // If another worker has a lease, that worker settles it to the state in the journal.
-                if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
-                    self.bring_to_the_journal(recorder, *newest).await;
-                }
+        let newest = match self.in_flight.newer(key) {
+            Some(ClaimedLease::Whole(newest)) => newest,
+            // What it would be settled to is in the journal, which is read after the next claim.
+            Some(ClaimedLease::Bare(newest)) => {
+                self.end_bare(*newest, Reservation::Recheck).await;
+                return None;
             }
-            return None;
+            None => {
+                if is_outcome(&settlement)
+                    && let Some(recorder) = &self.recorder
+                {
+                    self.bring_entry_to_the_journal(recorder, lost).await;
+                }
+                return None;
+            }
         };
         let (here, there) = (lost.entry.progress, newest.entry.progress);
         let step = |progress: Progress| (progress.attempts, progress.first_due_ms);
@@ -105,6 +111,33 @@ impl Worker {
         };
         let newest = newest.with_report(lost.report).with_outcome(lost.outcome);
         Some((Box::new(newest), instead))
+    }
+
+    /// Gives the entry of a lost lease, which no worker has, the state in the journal. If another worker has a lease, that
+    /// worker does so.
+    async fn bring_entry_to_the_journal(&self, recorder: &Recorder, lost: &Lease) {
+        let entry = lost.entry.notification.key_in_lane();
+        let request = LeaseRequest::for_repair(entry);
+        let ended = match self.schedule.lease_one(&request).await {
+            Ok(LeasedOne::Leased(newest)) => {
+                self.bring_to_the_journal(recorder, *newest).await;
+                return;
+            }
+            // A bare entry has no state of its own.
+            Ok(LeasedOne::Reserved(lease)) => {
+                let recheck = Reservation::Recheck;
+                self.schedule.end_reservation(lease, recheck).await
+            }
+            Ok(_) | Err(_) => return,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(
+                notification = %lost.entry.notification.key,
+                %error,
+                "settling the lease that replaced a lost lease failed; if it is not settled, it expires, and then the \
+                 journal is asked"
+            );
+        }
     }
 
     /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease

@@ -1,7 +1,7 @@
 //! Works on one lease, from the claim to the settlement.
 //!
-//! The order of the steps: ask the journal if the schedule may be behind it, make the attempt, write the
-//! outcome to the journal, settle the lease. If the process dies
+//! The order of the steps: read in the journal what the schedule does not have, ask the journal if the schedule may be
+//! behind it, make the attempt, write the outcome to the journal, settle the lease. If the process dies
 //!
 //! * before the call, nothing was sent. The lease expires, and the attempt is made after the next claim.
 //! * between the start of the call and the write to the journal, the attempt is made again, even if the
@@ -33,7 +33,7 @@ use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffe
 use crate::endpoints::Endpoints;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{CLAIMED_EARLY_MS, Lease, Schedule};
+use crate::schedule::{CLAIMED_EARLY_MS, ClaimedLease, Lease, Schedule};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use std::sync::Arc;
@@ -95,13 +95,19 @@ pub(super) struct CallMade {
 impl Worker {
     /// Works on one lease until it is settled. If this process already has a worker for the notification,
     /// that worker gets the lease and this call returns at once.
-    pub async fn run(&self, lease: Box<Lease>) {
-        let Some((mut entered, lease)) = self.in_flight.enter(lease) else {
+    pub async fn run(&self, lease: impl Into<ClaimedLease>) {
+        let Some((mut entered, lease)) = self.in_flight.enter(lease.into()) else {
             return;
         };
         let mut next = Some(lease);
         while let Some(lease) = next {
-            self.attempt(lease).await;
+            let lease = match lease {
+                ClaimedLease::Whole(lease) => Some(lease),
+                ClaimedLease::Bare(lease) => Box::pin(self.look_up_bare(*lease)).await,
+            };
+            if let Some(lease) = lease {
+                self.attempt(lease).await;
+            }
             next = entered.leave();
         }
     }
@@ -322,7 +328,12 @@ impl Worker {
     /// The latest start of an attempt under this lease. An attempt that starts later might end after the
     /// lease has expired.
     pub(super) fn latest_start_ms(&self, lease: &Lease) -> i64 {
-        lease.expires_ms() - millis(self.client.timeout())
+        self.latest_start_before_ms(lease.expires_ms())
+    }
+
+    /// The latest start of an attempt under a lease that ends then, in milliseconds since 1970.
+    pub(super) fn latest_start_before_ms(&self, expires_ms: i64) -> i64 {
+        expires_ms - millis(self.client.timeout())
     }
 }
 

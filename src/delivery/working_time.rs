@@ -1,9 +1,9 @@
 //! Since when this server has claimed without a break, and whether its permits were used up: what is needed to tell
 //! why an attempt is late.
 
-use crate::domain::deferral::{ClaimedEntry, Deferral, ServerMoment};
+use crate::domain::deferral::{Deferral, ServerMoment};
 use crate::domain::lane_health::LaneClass;
-use crate::schedule::{ClaimQuota, Lease};
+use crate::schedule::{ClaimQuota, ClaimedLease};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// If no claim succeeds for longer than this, what is late may be late because of that, in milliseconds. A server
@@ -34,18 +34,11 @@ impl WorkingTime {
     }
 
     /// For how long, and why, the attempt of a lease was deferred that was claimed now.
-    pub(super) fn deferral(&self, lease: &Lease, lease_ms: i64) -> Option<Deferral> {
-        let entry = ClaimedEntry {
-            due_ms: lease.entry.progress.next_due_ms(),
-            claimed_ms: lease.expires_ms() - lease_ms,
-            was_put_off: lease.entry.was_put_off,
-            awaited_proxy: lease.entry.awaited_proxy,
-            is_ordered: lease.entry.notification.order.is_some(),
-            was_interrupted: lease.entry.interrupted_ms.is_some(),
-        };
+    pub(super) fn deferral(&self, lease: &ClaimedLease, lease_ms: i64) -> Option<Deferral> {
+        let entry = lease.claimed_entry(lease_ms);
         let server = ServerMoment {
             claiming_since_ms: self.since_ms.load(Ordering::Relaxed),
-            was_busy: self.was_busy[lease.class as usize].load(Ordering::Relaxed),
+            was_busy: self.was_busy[lease.class() as usize].load(Ordering::Relaxed),
         };
         Deferral::of(entry, &lease.lane(), server)
     }

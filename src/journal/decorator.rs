@@ -112,6 +112,10 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
         self.around(JournalCall::Pending, calling).await
     }
 
+    async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        unless_empty!(self, Pendings, pendings, keys)
+    }
+
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
         let calling = self.inner().payload(key, body);
         self.around(JournalCall::Payload, calling).await

@@ -18,6 +18,7 @@ pub enum JournalCall {
     Snapshots,
     Transitions,
     Pending,
+    Pendings,
     PendingPage,
     Payload,
     Bodies,

@@ -37,6 +37,10 @@ pub trait JournalReads: Send + Sync + 'static {
     /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
 
+    /// These notifications with everything that a schedule needs but their bodies, in the order of the keys. `None` as for
+    /// [`Self::pending`].
+    async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError>;
+
     /// What one notification sends, whatever its state.
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError>;
 

@@ -4,7 +4,7 @@
 //! The recorder passes them to the journal in batches, which are larger under load. No request waits for a
 //! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way, and so is raising fences.
 
-use super::{Journal, JournalError, Recorded, Recording, RegisterResult, Registering};
+use super::{Journal, JournalError, Pending, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -55,6 +55,7 @@ pub struct Recorder {
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     fences: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
+    pendings: Batcher<Key, Result<Option<Pending>, JournalError>>,
     bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
@@ -87,6 +88,10 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.fence(all))
         });
+        let pendings = Batcher::start(LOOK_UPS, |_| 0, {
+            let journal = journal.clone();
+            move |batch| execute(journal.clone(), batch, |to, all| to.pendings(all))
+        });
         let bodies = Batcher::start(BODIES, |wanted: &WantedBody| wanted.len, {
             let journal = journal.clone();
             move |batch: Vec<WantedBody>| {
@@ -101,6 +106,7 @@ impl Recorder {
             recordings,
             look_ups,
             fences,
+            pendings,
             bodies,
         }
     }
@@ -145,6 +151,14 @@ impl Recorder {
     /// The error of the journal.
     pub async fn fence(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
         ask(&self.fences, key).await
+    }
+
+    /// One notification with everything that a schedule needs but its body. `None` if it is not pending, or is set aside.
+    ///
+    /// # Errors
+    /// The error of the journal.
+    pub async fn pending(&self, key: Key) -> Result<Option<Pending>, JournalError> {
+        ask(&self.pendings, key).await
     }
 
     /// The body of one notification, whose length is `len`. `None` if the journal does not have it.

@@ -58,6 +58,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         JournalCall::Find
         | JournalCall::Snapshots
         | JournalCall::Pending
+        | JournalCall::Pendings
         | JournalCall::Payload
         | JournalCall::Bodies => Some(Work::Read),
         JournalCall::AllSetAside

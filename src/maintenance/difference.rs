@@ -17,7 +17,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{JournalReads, Pending};
 use crate::schedule::window::Window;
-use crate::schedule::{Holding, Schedule};
+use crate::schedule::{HeldProgress, Holding, Schedule};
 
 /// By how much the due times in both may differ, in milliseconds: an attempt by hand is due "now" in
 /// each of them.
@@ -213,17 +213,21 @@ fn judge(
         (Some(recorded), Some(holding)) => match recorded.state {
             State::Scheduled if recorded.set_aside => Some(DifferenceKind::SetAside),
             State::Scheduled => {
-                (!agree(&recorded.progress, &holding.progress)).then_some(DifferenceKind::Elsewhere)
+                (!agree(&recorded.progress, holding.progress)).then_some(DifferenceKind::Elsewhere)
             }
             State::Delivered | State::Dead | State::Cancelled => Some(DifferenceKind::Ended),
         },
     }
 }
 
-fn agree(journal: &Progress, schedule: &Progress) -> bool {
+fn agree(journal: &Progress, schedule: HeldProgress) -> bool {
     let apart_ms = journal.next_due_ms().abs_diff(schedule.next_due_ms());
     let step = |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
-    step(journal) == step(schedule) && apart_ms <= SAME_TIME_MS.unsigned_abs()
+    let same_step = match schedule {
+        HeldProgress::Whole(progress) => step(journal) == step(&progress),
+        HeldProgress::Due(_) => true,
+    };
+    same_step && apart_ms <= SAME_TIME_MS.unsigned_abs()
 }
 
 #[cfg(test)]
@@ -255,7 +259,7 @@ mod tests {
     fn holding(progress: Progress) -> Option<Holding> {
         Some(Holding {
             state: State::Scheduled,
-            progress,
+            progress: HeldProgress::Whole(progress),
             in_flight: false,
         })
     }

@@ -17,13 +17,15 @@ use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
 use crate::domain::history_note::HistoryNote;
 use crate::domain::key::Key;
-use crate::domain::lane::KeyInLane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{
     Actor, Journal, JournalError, JournalReads, Noting, RegisterResult, Registering,
 };
-use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
+use crate::schedule::{
+    Entry, Lease, LeaseRequest, LeasedOne, Reservation, Schedule, Settled, Settlement,
+};
 use std::ops::AddAssign;
 
 /// What was repaired.
@@ -178,19 +180,44 @@ async fn remove(
     schedule: &dyn Schedule,
     entry: &KeyInLane,
 ) -> Result<Done, MaintenanceError> {
-    let Some(lease) = lease(schedule, entry).await? else {
-        return Ok(Done::default());
+    let leased = schedule
+        .lease_one(&LeaseRequest::for_repair(entry.clone()))
+        .await?;
+    let read = async || {
+        let recorded = journal.snapshots(std::slice::from_ref(&entry.key)).await;
+        recorded.map(|mut found| found.pop().flatten())
     };
-    let recorded = journal.snapshots(std::slice::from_ref(&entry.key)).await;
-    let recorded = recorded.map(|mut found| found.pop().flatten());
-    let settlement = match &recorded {
-        Ok(Some(snapshot)) => settlement_for(&lease, snapshot),
-        Ok(None) | Err(_) => Settlement::Recheck,
+    let removed = match leased {
+        LeasedOne::Leased(lease) => {
+            let recorded = read().await;
+            let settlement = match &recorded {
+                Ok(Some(snapshot)) => settlement_for(&lease, snapshot),
+                Ok(None) | Err(_) => Settlement::Recheck,
+            };
+            let ends = matches!(settlement, Settlement::End { .. });
+            let settled = schedule.settle(*lease, settlement).await?;
+            recorded?;
+            ends && settled == Settled::Done
+        }
+        // A bare entry.
+        LeasedOne::Reserved(lease) => {
+            let recorded = read().await;
+            let reservation = match &recorded {
+                Ok(Some(snapshot)) if !is_to_be_sent(snapshot, &entry.lane) => Reservation::Forget,
+                Ok(_) | Err(_) => Reservation::Recheck,
+            };
+            let ends = matches!(reservation, Reservation::Forget);
+            let settled = schedule.end_reservation(lease, reservation).await?;
+            recorded?;
+            ends && settled == Settled::Done
+        }
+        LeasedOne::InFlight
+        | LeasedOne::Changing
+        | LeasedOne::MayBeInFlight
+        | LeasedOne::Expected
+        | LeasedOne::Missing => false,
     };
-    let ends = matches!(settlement, Settlement::End { .. });
-    let settled = schedule.settle(lease, settlement).await?;
-    recorded?;
-    let removed = u64::from(ends && settled == Settled::Done);
+    let removed = u64::from(removed);
     Ok((
         Repaired {
             removed,
@@ -200,9 +227,18 @@ async fn remove(
     ))
 }
 
+/// Whether a notification is pending in this lane.
+fn is_to_be_sent(snapshot: &Snapshot, lane: &Lane) -> bool {
+    is_pending(snapshot) && snapshot.lane == *lane
+}
+
+fn is_pending(snapshot: &Snapshot) -> bool {
+    snapshot.state == State::Scheduled && snapshot.set_aside.is_none()
+}
+
 fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     let now_ms = lease.expires_ms();
-    let is_pending = snapshot.state == State::Scheduled && snapshot.set_aside.is_none();
+    let is_pending = is_pending(snapshot);
     if is_pending && lease.entry.notification.lane != snapshot.lane {
         return Settlement::forget(snapshot.progress, now_ms);
     }
@@ -273,7 +309,7 @@ async fn register_in_journal(
     Ok((repaired, Some(HistoryNote::NotInJournal)))
 }
 
-/// Leases an entry of the schedule; `None` if it is missing, or leased already.
+/// Leases an entry of the schedule of which the journal knows nothing; `None` if it is missing, bare, or leased already.
 async fn lease(
     schedule: &dyn Schedule,
     entry: &KeyInLane,
@@ -283,8 +319,14 @@ async fn lease(
         .await?
     {
         LeasedOne::Leased(lease) => Ok(Some(*lease)),
-        LeasedOne::Reserved(_)
-        | LeasedOne::InFlight
+        // A bare entry.
+        LeasedOne::Reserved(lease) => {
+            schedule
+                .end_reservation(lease, Reservation::Recheck)
+                .await?;
+            Ok(None)
+        }
+        LeasedOne::InFlight
         | LeasedOne::Changing
         | LeasedOne::MayBeInFlight
         | LeasedOne::Expected

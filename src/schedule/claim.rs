@@ -6,7 +6,7 @@
 //! too: destinations that answer come first, and could have calls to make for hours.
 
 use super::PER_VISIT;
-use super::lease::Lease;
+use super::lease::{BareLease, ClaimedLease, Lease};
 use crate::domain::lane_health::LaneClass;
 
 /// How many leases a claim may give.
@@ -97,11 +97,23 @@ impl ClaimQuota {
 pub struct Claimed {
     /// The leases, in the order in which they should be worked on.
     pub leases: Vec<Lease>,
+    /// The leases on bare entries, which need to be looked up in the journal first.
+    pub bare: Vec<BareLease>,
     /// When there is next something to claim, if that is known: in the past if more is due now. Due lanes of a
     /// class whose part was used up while there were leases left for others do not count.
     pub next_due_ms: Option<i64>,
     /// Whether such a lane is due: the caller should claim again when its quota has grown.
     pub is_limited: bool,
+}
+
+impl Claimed {
+    /// All leases.
+    pub fn into_leases(self) -> impl Iterator<Item = ClaimedLease> {
+        let whole = self.leases.into_iter().map(Box::new);
+        let bare = self.bare.into_iter().map(Box::new);
+        let whole = whole.map(ClaimedLease::Whole);
+        whole.chain(bare.map(ClaimedLease::Bare))
+    }
 }
 
 #[cfg(test)]

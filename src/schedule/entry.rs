@@ -1,5 +1,6 @@
 //! What a schedule holds of a notification, and where.
 
+use crate::domain::lane::KeyInLane;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -54,6 +55,40 @@ impl Entry {
     }
 }
 
+/// What the schedule holds of a notification of which the journal has the rest: where it is, and when it is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BareEntry {
+    /// The notification.
+    pub entry: KeyInLane,
+    /// When it is to be claimed, in milliseconds since 1970: when its next attempt is due, or up to
+    /// [`CLAIMED_EARLY_MS`](super::CLAIMED_EARLY_MS) before.
+    pub due_ms: i64,
+    /// As [`Entry::interrupted_ms`].
+    pub interrupted_ms: Option<i64>,
+    /// As [`Entry::raise_fence`].
+    pub raise_fence: bool,
+    /// As [`Entry::was_put_off`].
+    pub was_put_off: bool,
+    /// As [`Entry::awaited_proxy`].
+    pub awaited_proxy: bool,
+}
+
+impl BareEntry {
+    /// The whole entry, with what was read in the journal. If a lease on it has expired, or a change by hand may still be
+    /// written, the journal must be asked again.
+    #[must_use]
+    pub fn with(&self, notification: Arc<Notification>, progress: Progress) -> Entry {
+        Entry {
+            verify: self.interrupted_ms.is_some() || self.raise_fence,
+            interrupted_ms: self.interrupted_ms,
+            raise_fence: self.raise_fence,
+            was_put_off: self.was_put_off,
+            awaited_proxy: self.awaited_proxy,
+            ..Entry::scheduled(notification, progress)
+        }
+    }
+}
+
 /// An entry that was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundEntry {
@@ -69,7 +104,27 @@ pub struct Holding {
     /// Scheduled, or ended and remembered.
     pub state: State,
     /// How far it has come.
-    pub progress: Progress,
+    pub progress: HeldProgress,
     /// Whether it is leased.
     pub in_flight: bool,
+}
+
+/// What is known of how far an entry has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldProgress {
+    /// All of it.
+    Whole(Progress),
+    /// Only when it is to be claimed, in milliseconds since 1970: the entry is bare ([`BareEntry::due_ms`]).
+    Due(i64),
+}
+
+impl HeldProgress {
+    /// When the entry is due next, in milliseconds since 1970; of a bare one, when it is to be claimed.
+    #[must_use]
+    pub fn next_due_ms(&self) -> i64 {
+        match self {
+            Self::Whole(progress) => progress.next_due_ms(),
+            Self::Due(due_ms) => *due_ms,
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!  offset  size
 //!       0     1  format version: 1, or 2 if it has another than the usual priority or an order, or 3 if its body is in
-//!                the journal alone. A server that does not know the version leaves the entry alone
+//!                the journal alone, or 4 if everything else is there too. A server that does not know the version leaves
+//!                the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded;
 //!                of a pending one, 64: it was put off because a proxy failed
@@ -29,13 +30,17 @@
 //!
 //! With a journal, what waits for a later attempt of its series has version 3: it may wait for an hour, and the body is in
 //! the journal. The attempt reads it there (`delivery::bodies`).
+//!
+//! What was loaded from the journal has no envelope while it waits: it is in its lane alone. Scripts give it one of version
+//! 4 when it is leased, or needs flags. Only flags, `due_ms`, `ended_ms` and the lane in it mean something; the attempt
+//! reads the rest in the journal (`delivery::bare`).
 
 mod fixed;
 
-use super::{Entry, ScheduleError};
+use super::{BareEntry, Entry, HeldProgress, ScheduleError};
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::Notification;
 use crate::domain::order::{OrderMode, OrderPlace};
 use crate::domain::priority::Priority;
@@ -57,6 +62,8 @@ pub const AWAITED_PROXY: u8 = 64;
 const VERSION: u8 = 1;
 const VERSION_WITH_PRECEDENCE: u8 = 2;
 const VERSION_WITHOUT_BODY: u8 = 3;
+/// Must equal BARE in common.lua.
+const VERSION_OF_BARE: u8 = 4;
 const VERIFY: u8 = 1;
 const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
@@ -169,7 +176,57 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Reads an entry; its body is a slice of `bytes`, not a copy.
+/// An entry that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// One with its content.
+    Whole(Box<Entry>),
+    /// One of which the journal has the content.
+    Bare(BareEntry),
+}
+
+/// Reads an entry that may be bare.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_any(key: &str, bytes: &Bytes) -> Result<Decoded, BadEnvelope> {
+    if bytes.first() != Some(&VERSION_OF_BARE) {
+        return Ok(Decoded::Whole(Box::new(decode(key, bytes)?)));
+    }
+    let bare = decode_bare(key, bytes).map_err(|what| BadEnvelope {
+        key: key.to_string(),
+        what,
+    });
+    bare.map(Decoded::Bare)
+}
+
+fn decode_bare(key: &str, bytes: &[u8]) -> Result<BareEntry, &'static str> {
+    let key = Key::parse(key).map_err(|_| "its key")?;
+    let (header, rest) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or("too short")?;
+    let (lane, _) = decode_lane(rest)?;
+    let lane = Lane::from_name(lane);
+    let flags = header[3];
+    Ok(BareEntry {
+        entry: KeyInLane { key, lane },
+        due_ms: instant(&header[32..40]),
+        interrupted_ms: (flags & INTERRUPTED != 0).then(|| instant(&header[48..56])),
+        raise_fence: flags & FENCE != 0,
+        was_put_off: flags & PUT_OFF != 0,
+        awaited_proxy: header[2] == AWAITED_PROXY,
+    })
+}
+
+fn decode_lane(bytes: &[u8]) -> Result<(&str, &[u8]), &'static str> {
+    let (lane_len, rest) = bytes.split_first_chunk::<2>().ok_or("too short")?;
+    let lane_len = usize::from(u16::from_be_bytes(*lane_len));
+    let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
+    let lane = std::str::from_utf8(lane).map_err(|_| "its lane")?;
+    Ok((lane, rest))
+}
+
+/// Reads an entry with its content; its body is a slice of `bytes`, not a copy.
 ///
 /// # Errors
 /// [`BadEnvelope`] says which part cannot be read.
@@ -194,10 +251,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
     let flags = header[3];
     let interrupted = flags & INTERRUPTED != 0;
     let at_ms = Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0);
-    let (lane_len, rest) = rest.split_first_chunk::<2>().ok_or("too short")?;
-    let lane_len = usize::from(u16::from_be_bytes(*lane_len));
-    let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
-    let lane = std::str::from_utf8(lane).map_err(|_| "its lane")?;
+    let (lane, rest) = decode_lane(rest)?;
     let (order, rest) = decode_order(flags, rest)?;
     let fixed = fixed::read(header[0], lane, rest, bytes)?;
     let notification = Notification {
@@ -238,14 +292,20 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_header(key: &str, bytes: &[u8]) -> Result<(State, Progress), BadEnvelope> {
+pub fn decode_header(key: &str, bytes: &[u8]) -> Result<(State, HeldProgress), BadEnvelope> {
+    let read = |header: &[u8; HEADER_BYTES]| match header[0] {
+        VERSION_OF_BARE => Ok((
+            State::Scheduled,
+            HeldProgress::Due(instant(&header[32..40])),
+        )),
+        _ => decode_header_parts(header)
+            .map(|(state, progress)| (state, HeldProgress::Whole(progress))),
+    };
     let header = bytes.first_chunk::<HEADER_BYTES>().ok_or("too short");
-    header
-        .and_then(decode_header_parts)
-        .map_err(|what| BadEnvelope {
-            key: key.to_string(),
-            what,
-        })
+    header.and_then(read).map_err(|what| BadEnvelope {
+        key: key.to_string(),
+        what,
+    })
 }
 
 fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress), &'static str> {

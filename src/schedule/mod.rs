@@ -45,9 +45,12 @@ pub mod watched;
 pub mod window;
 
 pub use claim::{ClaimQuota, Claimed};
-pub use entry::{Entry, FoundEntry, Holding};
+pub use entry::{BareEntry, Entry, FoundEntry, HeldProgress, Holding};
 pub use error::ScheduleError;
-pub use lease::{KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Settled, Settlement};
+pub use lease::{
+    BareLease, ClaimedLease, KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Settled,
+    Settlement,
+};
 
 use crate::clock::Clock;
 use crate::domain::key::Key;

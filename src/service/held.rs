@@ -277,9 +277,21 @@ impl Service {
             }
             let request = LeaseRequest::for_repair(snapshot.key_in_lane());
             // It may have been claimed already.
-            if let LeasedOne::Leased(lease) = self.schedule.lease_one(&request).await? {
-                let lease = lease.with_report(Some(LaneReport::CallNow));
-                self.schedule.settle(lease, Settlement::Release).await?;
+            match self.schedule.lease_one(&request).await? {
+                LeasedOne::Leased(lease) => {
+                    let lease = lease.with_report(Some(LaneReport::CallNow));
+                    self.schedule.settle(lease, Settlement::Release).await?;
+                }
+                // Maintenance has loaded it meanwhile.
+                LeasedOne::Reserved(lease) => {
+                    let recheck = Reservation::Recheck;
+                    self.schedule.end_reservation(lease, recheck).await?;
+                }
+                LeasedOne::InFlight
+                | LeasedOne::Changing
+                | LeasedOne::MayBeInFlight
+                | LeasedOne::Expected
+                | LeasedOne::Missing => {}
             }
             Ok(())
         };

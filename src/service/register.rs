@@ -11,7 +11,9 @@ use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, RegisterResult, Registering};
 use crate::schedule::memory_budget::MemoryReservation;
-use crate::schedule::{Entry, LeaseRequest, LeasedOne, Registered, ScheduleError, Settlement};
+use crate::schedule::{
+    Entry, LeaseRequest, LeasedOne, Registered, Reservation, ScheduleError, Settlement,
+};
 use std::sync::Arc;
 use uuid::{Timestamp, Uuid};
 
@@ -183,16 +185,27 @@ impl Service {
 
     async fn remove_one_ended(&self, snapshot: &Snapshot) -> Result<(), ServiceError> {
         let request = LeaseRequest::for_repair(snapshot.key_in_lane());
-        let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
-        if let LeasedOne::Leased(lease) = leasing {
-            if let Some(recorder) = &self.recorder
-                && let Err(error) = self.record_interruption(recorder, &lease, snapshot).await
-            {
-                self.release(HeldLease::Entry(lease)).await;
-                return Err(error);
+        match with_timeout(self.schedule.lease_one(&request)).await? {
+            LeasedOne::Leased(lease) => {
+                if let Some(recorder) = &self.recorder
+                    && let Err(error) = self.record_interruption(recorder, &lease, snapshot).await
+                {
+                    self.release(HeldLease::Entry(lease)).await;
+                    return Err(error);
+                }
+                let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
+                with_timeout(self.schedule.settle(*lease, settlement)).await?;
             }
-            let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
-            with_timeout(self.schedule.settle(*lease, settlement)).await?;
+            // The schedule has lost its content.
+            LeasedOne::Reserved(lease) => {
+                let forget = Reservation::Forget;
+                with_timeout(self.schedule.end_reservation(lease, forget)).await?;
+            }
+            LeasedOne::InFlight
+            | LeasedOne::Changing
+            | LeasedOne::MayBeInFlight
+            | LeasedOne::Expected
+            | LeasedOne::Missing => {}
         }
         Ok(())
     }
@@ -209,12 +222,23 @@ impl Service {
             return Ok(());
         }
         let request = LeaseRequest::for_repair(entry.notification.key_in_lane());
-        if let LeasedOne::Leased(lease) = with_timeout(self.schedule.lease_one(&request)).await? {
-            let forgotten = Settlement::forget(lease.entry.progress, self.clock.now_ms());
-            with_timeout(self.schedule.settle(*lease, forgotten)).await?;
-            // Dying here leaves it in the journal alone, as above.
-            self.schedule_new(entry).await?;
+        match with_timeout(self.schedule.lease_one(&request)).await? {
+            LeasedOne::Leased(lease) => {
+                let forgotten = Settlement::forget(lease.entry.progress, self.clock.now_ms());
+                with_timeout(self.schedule.settle(*lease, forgotten)).await?;
+            }
+            LeasedOne::Reserved(lease) => {
+                let forget = Reservation::Forget;
+                with_timeout(self.schedule.end_reservation(lease, forget)).await?;
+            }
+            LeasedOne::InFlight
+            | LeasedOne::Changing
+            | LeasedOne::MayBeInFlight
+            | LeasedOne::Expected
+            | LeasedOne::Missing => return Ok(()),
         }
+        // Dying here leaves it in the journal alone, as above.
+        self.schedule_new(entry).await.map(drop)?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
 use crate::maintenance::audit::{Compared, JournalTotals, balanced};
 use crate::maintenance::difference::{Difference, DifferenceKind};
+use crate::schedule::HeldProgress;
 use crate::schedule::recoverable::ScheduleStatus;
 use owo_colors::Style;
 use serde_json::{Value, json};
@@ -253,7 +254,10 @@ fn row(difference: &Difference) -> Vec<String> {
         });
     let schedule = difference
         .schedule
-        .map_or("no entry".to_string(), |held| step(&held.progress));
+        .map_or("no entry".to_string(), |held| match held.progress {
+            HeldProgress::Whole(progress) => step(&progress),
+            HeldProgress::Due(due_ms) => format!("due {}", display_ms(due_ms)),
+        });
     let wrong = match difference.kind {
         DifferenceKind::Missing => "would not be delivered",
         DifferenceKind::Elsewhere => "at another step",
@@ -358,6 +362,9 @@ fn difference_as_json(difference: &Difference) -> Value {
             shown["state"] = recorded.state.as_str().into();
             shown
         }),
-        "schedule": difference.schedule.map(|held| step(&held.progress)),
+        "schedule": difference.schedule.map(|held| match held.progress {
+            HeldProgress::Whole(progress) => step(&progress),
+            HeldProgress::Due(due_ms) => json!({ "next_attempt_at": display_ms(due_ms) }),
+        }),
     })
 }

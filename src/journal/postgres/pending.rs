@@ -153,6 +153,27 @@ const BODIES: &str = "
         SELECT body FROM payloads WHERE notification = n.row_id OFFSET 0
     ) AS p";
 
+/// Each key is looked up by itself, so that the plan does not depend on the statistics of PostgreSQL.
+const PENDINGS: &str = concat!(
+    "SELECT ",
+    stored_columns!(),
+    ", n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN p.headers ELSE '[]' END, coalesce(n.body_bytes, p.len)
+     FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+     CROSS JOIN LATERAL (
+        SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+     ) AS n
+     CROSS JOIN LATERAL (
+        SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+     ) AS s
+     LEFT JOIN LATERAL (
+        SELECT headers, octet_length(body) AS len FROM payloads
+        WHERE notification = n.row_id AND n.body_bytes IS NULL OFFSET 0
+     ) AS p ON TRUE
+     WHERE s.state = 'scheduled' AND NOT EXISTS (
+        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+     )"
+);
+
 /// PostgreSQL knows the length of a long body without reading the body.
 macro_rules! payload_of {
     ($body:literal) => {
@@ -238,6 +259,23 @@ impl PostgresCall for FindPending<'_> {
         .await?;
         let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default()));
         Ok(pending.transpose()?)
+    }
+}
+
+/// See [`crate::journal::JournalReads::pendings`].
+pub(super) struct FindPendings<'call>(pub(super) &'call [Key]);
+
+#[async_trait]
+impl PostgresCall for FindPendings<'_> {
+    type Reply = Vec<Option<Pending>>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(PENDINGS)
+            .bind(self.0.iter().map(Key::topic).bind_iter())
+            .bind(self.0.iter().map(Key::id).bind_iter())
+            .fetch_all(connection)
+            .await?;
+        Ok(Fields::pendings(&found, self.0)?)
     }
 }
 

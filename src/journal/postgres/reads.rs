@@ -48,6 +48,10 @@ impl JournalReads for PostgresJournal {
         self.connections.read(&pending::FindPending(key)).await
     }
 
+    async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        self.connections.read(&pending::FindPendings(keys)).await
+    }
+
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
         let call = pending::FindPayload { key, body };
         self.connections.read(&call).await

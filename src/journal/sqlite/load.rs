@@ -4,8 +4,8 @@ use super::bulk::{Bulk, Statement};
 use super::error::{SqliteFailure, failed};
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
-use crate::journal::JournalError;
 use crate::journal::rows::{Fields, StoredNotification, StoredRow};
+use crate::journal::{JournalError, Pending};
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -111,6 +111,24 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
     )
 });
 
+static PENDINGS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        concat!(
+            ") SELECT ",
+            stored_columns!(),
+            ", ",
+            payload_columns!(without_bodies),
+            " FROM wanted
+              CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
+              LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.state = 'scheduled'
+                AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)"
+        ),
+    )
+});
+
 static LAST_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "WITH wanted (topic, id) AS (",
@@ -140,6 +158,15 @@ pub(super) async fn bodies(
 ) -> Result<Vec<Option<Bytes>>, SqliteFailure> {
     let rows = BODIES.fetch(connection, keys, bind).await?;
     Ok(Fields::bodies(&rows, keys)?)
+}
+
+/// Finds these notifications, as far as they are pending and not set aside, without their bodies.
+pub(super) async fn pendings(
+    connection: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Vec<Option<Pending>>, SqliteFailure> {
+    let rows = PENDINGS.fetch(connection, keys, bind).await?;
+    Ok(Fields::pendings(&rows, keys)?)
 }
 
 /// Finds the notifications of these keys.

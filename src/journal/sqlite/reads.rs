@@ -43,6 +43,11 @@ impl JournalReads for SqliteJournal {
         Ok(pending::pending(&self.readers, key).await?)
     }
 
+    async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(load::pendings(&mut reading, keys).await?)
+    }
+
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {
         Ok(pending::payload(&self.readers, key, body).await?)
     }

@@ -147,6 +147,17 @@ impl MemoryState {
         self.store(entry, None, now_ms);
     }
 
+    /// Puts an entry in that is not due before an instant, in milliseconds since 1970.
+    fn insert_put_off(&mut self, entry: Entry, at_ms: i64, now_ms: i64) {
+        let lane = entry.notification.lane.clone();
+        let key = self.store(entry, None, now_ms);
+        if let Some(job) = self.jobs.get_mut(&key) {
+            job.deferred_ms = Some(at_ms);
+            let (precedence, entry) = waiting(job);
+            self.lanes.add_waiting(&lane, precedence, entry, now_ms);
+        }
+    }
+
     fn store(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> Key {
         self.bodies.leave_unneeded(&self.budget, &mut entry, now_ms);
         self.budget.add(&entry.notification);

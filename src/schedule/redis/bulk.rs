@@ -254,7 +254,7 @@ async fn call(
     let mut command = context.call(&partition.restore);
     command.arg(context.channel());
     let earliest_ms =
-        context.add_entries(&mut command, places.iter().map(|place| &entries[*place]));
+        context.add_recorded(&mut command, places.iter().map(|place| &entries[*place]));
     let mut reply = context
         .run(&partition.bulk, &partition.restore, &command)
         .await?;

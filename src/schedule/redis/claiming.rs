@@ -6,7 +6,7 @@ use crate::clock::Clock as _;
 use crate::domain::lane::Lane;
 use crate::domain::redis_url::RedisHost;
 use crate::schedule::wake::NEVER_MS;
-use crate::schedule::{ClaimQuota, Claimed, Lease, ScheduleError};
+use crate::schedule::{BareLease, ClaimQuota, Claimed, Lease, ScheduleError};
 use std::time::{Duration, Instant};
 
 /// In a cluster, how long a claim from one partition may take.
@@ -29,6 +29,7 @@ fn none_answers() -> ScheduleError {
 /// What a claim has so far.
 struct Gathered {
     leases: Vec<Lease>,
+    bare: Vec<BareLease>,
     quota: ClaimQuota,
     started: Instant,
     /// When something is due next in each partition.
@@ -36,6 +37,12 @@ struct Gathered {
     /// How many partitions did not answer, or have lost their data.
     failed: usize,
     failure: Option<ScheduleError>,
+}
+
+impl Gathered {
+    fn has_leases(&self) -> bool {
+        !(self.leases.is_empty() && self.bare.is_empty())
+    }
 }
 
 /// Whether a claim goes on with the next partition.
@@ -103,6 +110,7 @@ impl RedisSchedule {
         }
         let mut gathered = Gathered {
             leases: Vec::new(),
+            bare: Vec::new(),
             quota,
             started: Instant::now(),
             due_ms,
@@ -115,7 +123,7 @@ impl RedisSchedule {
                 if self.is_away(number) {
                     continue;
                 }
-                let is_spent = gathered.quota.total == 0 && !gathered.leases.is_empty();
+                let is_spent = gathered.quota.total == 0 && gathered.has_leases();
                 if is_spent && to_claim.len() > MOST_EQUAL_PARTS {
                     self.begin_with(number, &gathered);
                     break 'rounds;
@@ -174,7 +182,7 @@ impl RedisSchedule {
         part: ClaimQuota,
         skipped: impl Iterator<Item = &Lane> + Send,
     ) -> Result<Gathering, ScheduleError> {
-        if !gathered.leases.is_empty() && gathered.started.elapsed() > LONGEST_GATHERING {
+        if gathered.has_leases() && gathered.started.elapsed() > LONGEST_GATHERING {
             return Ok(Gathering::Ends);
         }
         // A failure closes the connection.
@@ -185,10 +193,12 @@ impl RedisSchedule {
         self.wakes.begin_claim(number);
         let error = match self.claim_from(number, part, skipped).await {
             Ok(claimed) => {
-                for lease in &claimed.leases {
-                    gathered.quota.take(lease.class, 1);
+                let bare = claimed.bare.iter().map(|lease| lease.class);
+                for class in claimed.leases.iter().map(|lease| lease.class).chain(bare) {
+                    gathered.quota.take(class, 1);
                 }
                 gathered.leases.extend(claimed.leases);
+                gathered.bare.extend(claimed.bare);
                 gathered.due_ms[number] = claimed.next_due_ms.unwrap_or(NEVER_MS);
                 self.wakes
                     .claimed(number, claimed.next_due_ms, claimed.is_limited);
@@ -217,7 +227,7 @@ impl RedisSchedule {
                 return Ok(Gathering::Continues);
             }
         }
-        if gathered.leases.is_empty() {
+        if !gathered.has_leases() {
             self.wakes.poll_failed();
             return Err(error);
         }
@@ -235,7 +245,7 @@ impl RedisSchedule {
             let many = self.partitions.len();
             let away = (0..many).filter(|number| self.is_away(*number)).count();
             let fails = away == many || gathered.failed == many;
-            if fails && gathered.leases.is_empty() {
+            if fails && !gathered.has_leases() {
                 return Err(gathered.failure.unwrap_or_else(none_answers));
             }
         }
@@ -244,6 +254,7 @@ impl RedisSchedule {
         let counts = |number: usize| !self.is_away(number);
         Ok(Claimed {
             leases: gathered.leases,
+            bare: gathered.bare,
             next_due_ms: self.wakes.next_due_ms(now_ms, counts, &gathered.due_ms),
             is_limited: self.wakes.is_limited(now_ms, counts),
         })

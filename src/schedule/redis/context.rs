@@ -133,6 +133,9 @@ pub struct Context {
     pub writes: WriteCounter,
     pub time: Time,
     pub server: PartitionServer,
+    /// Whether there is a journal, which remembers what has ended. So entries may be bare: another instance may have put them in
+    /// that has a horizon.
+    pub has_journal: bool,
     /// Whether the bodies of what waits for a later attempt are left to the journal.
     pub leaves_bodies: bool,
 }
@@ -153,8 +156,10 @@ impl Context {
         command
             .arg(&self.keys.prefix)
             .arg(format!(
-                "{} {}",
-                self.limits.lane_start, self.limits.lane_cap
+                "{} {} {}",
+                self.limits.lane_start,
+                self.limits.lane_cap,
+                u8::from(self.has_journal)
             ))
             .arg(self.writes.instance())
             .arg(self.writes.seen());
@@ -175,6 +180,33 @@ impl Context {
         envelope::encode(entry, body)
     }
 
+    /// Whether an entry is bare that waits for another attempt: if that is a later one of its series. As for its body: see
+    /// [`Context::encode`].
+    pub fn is_bare_again(&self, entry: &Entry) -> bool {
+        entry.progress.step > 0 && self.may_be_bare(entry)
+    }
+
+    /// Whether an entry that is in the journal like this may be bare. Not if it has a place in an order, which a claim needs,
+    /// or an attempt was requested by hand.
+    fn may_be_bare(&self, entry: &Entry) -> bool {
+        self.leaves_bodies
+            && entry.notification.order.is_none()
+            && entry.progress.retry_at_ms.is_none()
+    }
+
+    /// Adds the arguments for each entry that was read in the journal, as [`Context::add_entries`]. Of one that may be bare,
+    /// only the header of the envelope.
+    pub fn add_recorded<'entry>(
+        &self,
+        command: &mut Cmd,
+        entries: impl IntoIterator<Item = &'entry Entry>,
+    ) -> i64 {
+        self.add(command, entries, |entry| match self.may_be_bare(entry) {
+            true => (true, envelope::encode_header(entry).to_vec()),
+            false => (entry.verify, self.encode(entry)),
+        })
+    }
+
     /// Adds the arguments for each entry: key, lane, its score in the lane, when it was accepted, envelope. Returns the earliest
     /// due time.
     pub fn add_entries<'entry>(
@@ -182,9 +214,20 @@ impl Context {
         command: &mut Cmd,
         entries: impl IntoIterator<Item = &'entry Entry>,
     ) -> i64 {
+        self.add(command, entries, |entry| (entry.verify, self.encode(entry)))
+    }
+
+    /// Adds the arguments for each entry. `encode` returns whether the journal is asked first, and the bytes.
+    fn add<'entry>(
+        &self,
+        command: &mut Cmd,
+        entries: impl IntoIterator<Item = &'entry Entry>,
+        encode: impl Fn(&Entry) -> (bool, Vec<u8>),
+    ) -> i64 {
         let mut earliest_ms = i64::MAX;
         for entry in entries {
-            let early_ms = if entry.verify { CLAIMED_EARLY_MS } else { 0 };
+            let (asks_first, bytes) = encode(entry);
+            let early_ms = if asks_first { CLAIMED_EARLY_MS } else { 0 };
             earliest_ms = earliest_ms.min(entry.progress.next_due_ms() - early_ms);
             let score = envelope::lane_score(&entry.notification, &entry.progress) - early_ms;
             command
@@ -192,7 +235,7 @@ impl Context {
                 .arg(entry.notification.lane.as_str())
                 .arg(score)
                 .arg(entry.notification.registered_ms)
-                .arg(self.encode(entry));
+                .arg(bytes);
         }
         earliest_ms
     }

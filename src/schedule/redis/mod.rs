@@ -59,6 +59,7 @@ mod partition;
 mod partition_connections;
 mod partition_wakes;
 mod passed_turn;
+mod pending_count;
 mod poll;
 mod reads;
 mod recovery;

@@ -22,10 +22,10 @@ use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::redis_url::RedisHost;
-use crate::schedule::envelope;
+use crate::schedule::envelope::{self, Decoded};
 use crate::schedule::window::Window;
 use crate::schedule::{
-    CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
+    BareLease, CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
     LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, SettingsSource, Settled,
 };
 use bytes::Bytes;
@@ -72,6 +72,7 @@ pub struct Partition {
     pub holds: Script,
     present: Script,
     pub scan: Script,
+    pub pending: Script,
     pub restore: Script,
     pub reindex: Script,
     pub configure: Script,
@@ -113,6 +114,7 @@ impl Partition {
             writes,
             time: options.time,
             server,
+            has_journal: options.owner != NO_JOURNAL && options.limits.remember_ms.is_none(),
             leaves_bodies: options.owner != NO_JOURNAL && options.limits.window != Window::WHOLE,
         });
         Self {
@@ -130,6 +132,7 @@ impl Partition {
             holds: Script::with_common(include_str!("lua/holds.lua")),
             present: Script::with_common(include_str!("lua/present.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
+            pending: Script::with_common(include_str!("lua/pending.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
             lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
@@ -234,21 +237,25 @@ impl Partition {
         }
         let lost_ms = reply.number()?;
         let expiry = expiry(&mut reply)?;
-        let (mut leases, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut leases, mut bare_leases, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = ClassMarks::default();
         while !reply.is_empty() {
             let key = reply.text()?;
             let envelope = reply.bytes()?;
             let (class, lane) = marks.read(reply.item()?)?;
-            match envelope::decode(&key, &envelope) {
-                Ok(mut entry) => {
+            match envelope::decode_any(&key, &envelope) {
+                Ok(Decoded::Bare(mut bare)) => {
+                    bare.raise_fence |= lost_ms > 0;
+                    bare_leases.push(BareLease::granted(bare, expiry, class, lane));
+                }
+                Ok(Decoded::Whole(mut entry)) => {
                     // An entry that was accepted before a loss may have older progress here than in the
                     // journal, and the lease of a change by hand may be lost as well.
                     let may_be_older = lost_ms > 0
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
-                    leases.push(Lease::granted(entry, expiry).in_lane(class, lane));
+                    leases.push(Lease::granted(*entry, expiry).in_lane(class, lane));
                 }
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
@@ -265,6 +272,7 @@ impl Partition {
         self.defer(unreadable, expiry);
         Ok(Claimed {
             leases,
+            bare: bare_leases,
             next_due_ms,
             is_limited,
         })
@@ -350,7 +358,8 @@ impl Partition {
             .arg(due_ms.unwrap_or_default())
             .arg(request.id())
             .arg(u8::from(request.is_for_repair()))
-            .arg(CLOCKS_APART_MS);
+            .arg(CLOCKS_APART_MS)
+            .arg(request.entry.lane.as_str());
         let mut reply = self
             .context
             .run(&self.reads, &self.lease_one, &command)
@@ -400,9 +409,12 @@ impl Partition {
             Value::BulkString(bytes) => Bytes::from(bytes),
             _ => return Ok(None),
         };
+        let Decoded::Whole(entry) = envelope::decode_any(key.as_str(), &bytes)? else {
+            return Ok(None);
+        };
         let in_flight = self.in_flight(&[key.as_str()]).await?;
         Ok(Some(FoundEntry {
-            entry: envelope::decode(key.as_str(), &bytes)?,
+            entry: *entry,
             in_flight: in_flight == [true],
         }))
     }

@@ -43,6 +43,7 @@ impl PassedTurn {
             Reservation::End(None)
             | Reservation::Put(_)
             | Reservation::Forget
+            | Reservation::Defer(_)
             | Reservation::Recheck => None,
         }
     }

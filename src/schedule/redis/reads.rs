@@ -3,7 +3,7 @@
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
 use super::partition::Partition;
 use super::reply::Item;
-use super::{RedisSchedule, dead, lane_counts, lane_pages};
+use super::{RedisSchedule, dead, lane_counts, lane_pages, pending_count};
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
@@ -54,7 +54,8 @@ impl ScheduleReads for RedisSchedule {
                 let context = &partition.context;
                 let mut command = context.call(&partition.holds);
                 for place in places {
-                    command.arg(entries[*place].key.as_str());
+                    let KeyInLane { key, lane } = &entries[*place];
+                    command.arg(key.as_str()).arg(lane.as_str());
                 }
                 // A single one is asked for by a caller, who does not wait behind bulk work.
                 let connection = match entries.len() {
@@ -169,9 +170,15 @@ async fn counts_of(partition: &Partition) -> Result<ScheduleCounts, ScheduleErro
     let dead = size("ZCARD", keys.dead()).await?;
     let ended = size("ZCARD", keys.ended()).await?;
     let in_flight = size("ZCARD", keys.leases()).await?;
-    let jobs = size("HLEN", keys.jobs()).await?;
+    let pending = match partition.context.has_journal {
+        true => pending_count::of(partition).await?,
+        false => {
+            let jobs = size("HLEN", keys.jobs()).await?;
+            jobs.saturating_sub(dead + ended)
+        }
+    };
     Ok(ScheduleCounts {
-        pending: jobs.saturating_sub(dead + ended),
+        pending,
         in_flight,
         dead,
     })

@@ -56,7 +56,10 @@ impl Settling {
             Self::Lease(..)
             | Self::Reservation(
                 _,
-                Reservation::Forget | Reservation::End(_) | Reservation::Recheck,
+                Reservation::Forget
+                | Reservation::Defer(_)
+                | Reservation::End(_)
+                | Reservation::Recheck,
             )
             | Self::Defer(..) => 512,
         }
@@ -201,8 +204,14 @@ async fn settle_once(
                 };
             }
             Settling::Reservation(lease, reservation) => {
+                // What is forgotten may have been a bare entry, which counts in its lane. Of the others, the script reads
+                // the lane in what is there.
+                let lane = match reservation {
+                    Reservation::Forget | Reservation::End(_) => lease.entry().lane.as_str(),
+                    Reservation::Put(_) | Reservation::Defer(_) | Reservation::Recheck => "",
+                };
                 let expiry = lease.expiry().to_string();
-                command.arg(lease.key().as_str()).arg("").arg(expiry);
+                command.arg(lease.key().as_str()).arg(lane).arg(expiry);
                 match reservation {
                     Reservation::Put(entry) => {
                         command.arg("put").arg(entry.progress.next_due_ms());
@@ -211,6 +220,7 @@ async fn settle_once(
                     Reservation::Forget | Reservation::End(_) => {
                         command.arg("forget").arg(0).arg("")
                     }
+                    Reservation::Defer(at_ms) => command.arg("defer").arg(*at_ms).arg(""),
                     Reservation::Recheck => command.arg("recheck").arg(0).arg(""),
                 };
                 command.arg("");
@@ -282,6 +292,10 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);
             let score = envelope::lane_score(&before.notification, progress);
+            if context.is_bare_again(&again) {
+                command.arg("bare").arg(score).arg("");
+                return;
+            }
             command.arg("again").arg(score);
             match context.leaves_bodies {
                 true => command.arg(context.encode(&again)),

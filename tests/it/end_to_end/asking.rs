@@ -1,6 +1,7 @@
 //! What comes back from a lease that nobody settled: the journal is asked before it is sent, and sent is
 //! only what is pending still.
 
+use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
@@ -99,9 +100,7 @@ impl Scene {
 async fn until_nothing_is_scheduled(redis: &mut MultiplexedConnection) {
     within("the schedule to let it go", async {
         loop {
-            let size = Cmd::hlen("{rb:0}:jobs").query_async(redis).await;
-            let size: usize = size.expect("a size");
-            if size == 0 {
+            if held(redis).await == 0 {
                 return;
             }
             tokio::task::yield_now().await;

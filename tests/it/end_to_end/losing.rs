@@ -1,6 +1,7 @@
 //! A Redis that loses its data under a running server.
 
 use crate::journal_contract::samples;
+use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::{connect, fresh_database};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
@@ -32,9 +33,7 @@ async fn until_held(server: &Server, many: usize) {
     let mut redis = connect(url.expose()).await;
     within("Redis to be loaded", async {
         loop {
-            let command = redis::Cmd::hlen("{rb:0}:jobs");
-            let size: usize = command.query_async(&mut redis).await.expect("a size");
-            if size == many {
+            if held(&mut redis).await == many {
                 return;
             }
             tokio::task::yield_now().await;

@@ -10,6 +10,7 @@ mod asking;
 mod audit_log;
 mod away;
 mod away_postgres;
+mod bare_entries;
 mod bulk;
 mod clocks;
 mod commands;

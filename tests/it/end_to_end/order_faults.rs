@@ -2,6 +2,7 @@
 
 use super::on_stores;
 use super::process::{KINDS, arguments, start};
+use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, registration};
@@ -141,9 +142,7 @@ async fn a_flushed_redis_keeps_every_order() {
         .await;
     within("Redis to be loaded", async {
         loop {
-            let command = redis::Cmd::hlen("{rb:0}:jobs");
-            let many: usize = command.query_async(&mut redis).await.expect("a size");
-            if many == 3 {
+            if held(&mut redis).await == 3 {
                 return;
             }
             tokio::task::yield_now().await;

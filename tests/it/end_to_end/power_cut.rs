@@ -4,6 +4,7 @@
 //! One destination is busy with a single call, so what is due waits in Redis, before the cut and behind the
 //! lease that comes back with it. No instant has to be met.
 
+use crate::support::held::HELD;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 use crate::support::redis::{RedisServer, Written, connect};
@@ -210,7 +211,7 @@ async fn nothing_that_was_answered_is_undone(servers: usize, journal: Option<Str
     }
     // It was in flight at the cut.
     api.until_state("busy", "delivered").await;
-    machine.until_redis(&["HLEN", "{rb:0}:jobs"], 0).await;
+    machine.until_redis(&HELD, 0).await;
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     while let Some(call) = busy.arrived() {
         let body = String::from_utf8(call.body).expect("a text");
@@ -275,9 +276,7 @@ async fn a_call_that_lives_on_is_made_once(last: Reaction) {
     machine.until_redis(&["ZCARD", "{rb:0}:leases"], 0).await;
     let is_over = view["state"] == "delivered";
     // What has failed is due in an hour.
-    machine
-        .until_redis(&["HLEN", "{rb:0}:jobs"], usize::from(!is_over))
-        .await;
+    machine.until_redis(&HELD, usize::from(!is_over)).await;
     machine
         .until_redis(&["ZCOUNT", "{rb:0}:lanes", "-inf", &soon()], 0)
         .await;

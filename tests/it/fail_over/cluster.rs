@@ -1,6 +1,7 @@
 //! A schedule in a cluster: each partition follows its slot, and goes its own way when a shard is away.
 
 use super::scene::{delayed, generation, goes_on, serve, until_held};
+use crate::support::held::holds;
 use crate::support::merchant::Merchant;
 use crate::support::redis::connect;
 use crate::support::redis_cluster::RedisCluster;
@@ -53,8 +54,9 @@ impl Scene {
         for partition in 0..usize::from(CLUSTER_PARTITIONS) {
             let node = cluster.primary_of(cluster.slot_of(partition).await).await;
             let mut connection = connect(&cluster.node_url(node)).await;
-            let exists = redis::Cmd::hexists(format!("{{rb:{partition}}}:jobs"), format!("t/{id}"));
-            if exists.query_async(&mut connection).await.expect("answered") {
+            let key = format!("t/{id}");
+            let held = holds(&mut connection, partition, &key).await;
+            if held.expect("answered") {
                 return (node, partition);
             }
         }

@@ -1,5 +1,6 @@
 //! A server on more than one Redis, and what every test here sees of it.
 
+use crate::support::held::holds;
 use crate::support::merchant::Merchant;
 use crate::support::redis::connect;
 use crate::support::redis_node::until;
@@ -50,10 +51,10 @@ pub async fn generation(url: &str, partition: usize) -> String {
 
 /// Waits until a partition at this server holds a notification.
 pub async fn until_held(url: &str, partition: usize, id: &str) {
-    let exists = redis::Cmd::hexists(format!("{{rb:{partition}}}:jobs"), format!("t/{id}"));
+    let key = format!("t/{id}");
     until("a notification to be in the schedule", async || {
-        let held: bool = exists.query_async(&mut connect(url).await).await.ok()?;
-        held.then_some(())
+        let held = holds(&mut connect(url).await, partition, &key).await;
+        held.ok()?.then_some(())
     })
     .await;
 }

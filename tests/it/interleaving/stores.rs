@@ -100,6 +100,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
         JournalCall::Pending => Some("journal.pending"),
+        JournalCall::Pendings => Some("journal.pendings"),
         JournalCall::PendingPage => Some("journal.pending_page"),
         JournalCall::Bodies => Some("journal.bodies"),
         JournalCall::AllSetAside

@@ -357,9 +357,10 @@ impl Server {
     /// Claims and attempts what is due; says how many attempts were begun.
     pub async fn attempt(&self) -> Result<usize, ScheduleError> {
         let claimed = self.schedule.claim(ClaimQuota::of(8)).await?;
-        let many = claimed.leases.len();
-        for lease in claimed.leases {
-            self.worker.run(Box::new(lease)).await;
+        let mut many = 0;
+        for lease in claimed.into_leases() {
+            many += 1;
+            self.worker.run(lease).await;
         }
         Ok(many)
     }

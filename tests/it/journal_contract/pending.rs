@@ -68,14 +68,15 @@ pub async fn pages_are_sorted_by_due_time_and_complete(store: &dyn Store) {
 
 pub async fn what_has_ended_is_not_pending(store: &dyn Store) {
     let journal = store.open().await;
-    for id in [
+    let all = [
         "pending",
         "failed",
         "delivered",
         "dead",
         "cancelled",
         "replayed",
-    ] {
+    ];
+    for id in all {
         let given = registering(id);
         let progress = given.progress;
         let notification = keep(&*journal, given).await;
@@ -96,6 +97,26 @@ pub async fn what_has_ended_is_not_pending(store: &dyn Store) {
         assert_eq!(pending.is_some(), expected, "{id}");
     }
     assert_eq!(ids(&*journal, 10).await, ["pending", "replayed", "failed"]);
+    let mut keys = all.map(key).to_vec();
+    keys.push(key("unknown"));
+    keys.reverse();
+    let together = journal.pendings(&keys).await.expect("read");
+    assert_eq!(together.len(), keys.len());
+    for (key, found) in keys.iter().zip(together) {
+        let alone = journal.pending(key).await.expect("read");
+        let (Some(found), Some(alone)) = (&found, &alone) else {
+            assert_eq!(found.is_some(), alone.is_some(), "{key}");
+            continue;
+        };
+        assert_eq!(found.progress, alone.progress, "{key}");
+        let body = Body::InJournal(alone.notification.body.len());
+        let without_body = Notification {
+            body,
+            ..Notification::clone(&alone.notification)
+        };
+        assert_eq!(*found.notification, without_body, "{key}");
+    }
+    assert!(journal.pendings(&[]).await.expect("read").is_empty());
 }
 
 pub async fn an_attempt_by_hand_comes_forward(store: &dyn Store) {

@@ -225,7 +225,18 @@ async fn a_row_that_cannot_be_read_costs_only_itself() {
     };
     corrupt(journal.find(&key("2")).await.err());
     corrupt(journal.pending(&key("2")).await.err());
+    corrupt(journal.pendings(&["1", "2"].map(key)).await.err());
     let recorder = Recorder::start(journal);
+    // Those beside it are read all the same.
+    let (one, two, three) = tokio::join!(
+        recorder.pending(key("1")),
+        recorder.pending(key("2")),
+        recorder.pending(key("3"))
+    );
+    corrupt(two.err());
+    for read in [one, three] {
+        assert!(read.expect("read").is_some());
+    }
     let again = async |id| recorder.register(registering(id)).await;
     let (one, two, new) = tokio::join!(again("1"), again("2"), again("4"));
     assert!(matches!(one, Ok(RegisterResult::Existing(_))), "{one:?}");

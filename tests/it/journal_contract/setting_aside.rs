@@ -114,6 +114,13 @@ pub async fn what_is_set_aside_is_pending_and_put_into_no_schedule(store: &dyn S
     assert_eq!(pending(&*journal, 10).await, [key("a"), key("c")]);
     assert!(journal.pending(&key("b")).await.expect("read").is_none());
     assert!(journal.pending(&key("a")).await.expect("read").is_some());
+    let together = journal.pendings(&["a", "b", "c"].map(key)).await;
+    let together: Vec<bool> = together
+        .expect("read")
+        .iter()
+        .map(Option::is_some)
+        .collect();
+    assert_eq!(together, [true, false, true]);
     let found = find(&*journal, &key("b")).await;
     assert_eq!(found.state, State::Scheduled);
     assert_eq!(found.set_aside, since_then("the first reason"));

@@ -38,14 +38,15 @@ async fn check(lose: &[&str], restored: impl Fn(u64) -> u64) {
 
 #[tokio::test]
 async fn whatever_key_is_lost_everything_comes_up_again() {
-    check(&["DEL", "{rb:0}:jobs"], |here| here).await;
+    // What waits is in its lane, and the journal has the rest.
+    check(&["DEL", "{rb:0}:jobs"], |_| 0).await;
     check(&["DEL", &format!("{{rb:0}}:lane:{LANE}")], |here| here).await;
     // With the first that is put back, its lane has a place again.
     check(&["DEL", "{rb:0}:lanes"], |_| 1).await;
 }
 
 #[tokio::test]
-async fn a_single_entry_that_is_lost_comes_up_again() {
+async fn a_single_entry_that_lost_its_content_is_delivered_all_the_same() {
     let stage = Stage::redis().await;
     let (one, _) = stage.register("one", 0).await;
     stage.register("other", 0).await;
@@ -57,7 +58,7 @@ async fn a_single_entry_that_is_lost_comes_up_again() {
     }
     let mut reconciler = Reconciler::new(stage.journal.clone(), stage.schedule.clone());
     let repaired = reconciler.pass(LATER_MS).await.expect("repaired");
-    assert_eq!((repaired.restored, repaired.moved), (1, 0));
+    assert_eq!((repaired.restored, repaired.moved), (0, 0));
     let mut claimed = stage.claim().await;
     claimed.sort_unstable();
     assert_eq!(claimed, ["one", "other"]);

@@ -12,7 +12,7 @@ use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::duty::Step;
 use ringback::maintenance::reconcile::Reconciler;
 use ringback::maintenance::repair::Repaired;
-use ringback::schedule::{ClaimQuota, Settlement};
+use ringback::schedule::{ClaimQuota, HeldProgress, Settlement};
 
 on_each_pair!(
     a_registration_in_the_journal_alone_is_put_back,
@@ -61,10 +61,7 @@ async fn a_registration_in_the_journal_alone_is_put_back(stage: Stage) {
     )
     .await;
     let entry = stage.held("lost").await.expect("it is back");
-    assert_eq!(
-        (&entry.notification, entry.progress),
-        (&notification, progress)
-    );
+    assert_eq!(entry.progress, HeldProgress::Whole(progress));
     assert!(entry.verify, "the journal is asked before it is sent");
     let line = stage.last_line(&notification.key).await;
     assert_eq!((&*line.kind, &*line.actor), ("restored", "maintenance"));
@@ -117,7 +114,7 @@ async fn a_replay_in_the_journal_alone_is_applied(stage: Stage) {
         let entry = stage.held(id).await.expect("it is here");
         let snapshots = journal.snapshots(&[key(id)]).await.expect("read");
         let progress = snapshots[0].as_ref().expect("it is there").progress;
-        assert_eq!(entry.progress, progress, "{id}");
+        assert_eq!(entry.progress, HeldProgress::Whole(progress), "{id}");
         assert_eq!((progress.series, progress.due_ms), (2, START_MS), "{id}");
     }
     let line = stage.last_line(&lingers.key).await;

@@ -7,6 +7,7 @@ use crate::support::redis::{connect, fresh_database};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
+use ringback::domain::lane::Lane;
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable as _;
@@ -25,8 +26,14 @@ async fn what_a_crash_left_in_the_journal_alone_is_delivered_after_the_next_star
     // As if the server had died before the second write.
     let url = server.config().schedule.redis.clone().expect("on Redis");
     let mut redis = connect(url.expose()).await;
-    let drop = redis::Cmd::hdel("{rb:0}:jobs", "t/a");
-    drop.exec_async(&mut redis).await.expect("executed");
+    let lane = Lane::parse(&merchant.url("/")).expect("a lane");
+    let lane = format!("{{rb:0}}:lane:{}", lane.as_str());
+    for drop in [
+        redis::Cmd::hdel("{rb:0}:jobs", "t/a"),
+        redis::Cmd::zrem(lane, "t/a"),
+    ] {
+        drop.exec_async(&mut redis).await.expect("executed");
+    }
     server.clock().advance(REGISTRATION_MS + 1);
     let server = server.restart().await;
     let view = server

@@ -17,8 +17,8 @@ use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{
-    ClaimQuota, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule,
-    SettingsSource, Settled, Settlement,
+    ClaimQuota, ClaimedLease, Entry, HeldProgress, Lease, LeaseRequest, LeasedOne, Limits,
+    Registered, Reservation, Schedule, SettingsSource, Settled, Settlement,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,14 @@ const WINDOWED: Limits = Limits {
     window: Window::of(Duration::from_millis(HORIZON_MS.unsigned_abs())),
     ..LIMITS
 };
+
+/// What a schedule has of a notification.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Whether the journal is asked before it is sent.
+    pub verify: bool,
+    pub progress: HeldProgress,
+}
 
 /// Two stores that belong together. Their clock stands at [`START_MS`].
 pub struct Stage {
@@ -204,9 +212,21 @@ impl Stage {
     }
 
     /// What the schedule has of one.
-    pub async fn held(&self, id: &str) -> Option<Entry> {
+    pub async fn held(&self, id: &str) -> Option<Held> {
         let found = self.schedule.find(&key(id)).await.expect("answered");
-        found.map(|found| found.entry)
+        if let Some(found) = found {
+            return Some(Held {
+                verify: found.entry.verify,
+                progress: HeldProgress::Whole(found.entry.progress),
+            });
+        }
+        let holdings = self.schedule.holds(&[place(&key(id))]).await;
+        let holding = holdings.expect("answered")[0]?;
+        assert!(matches!(holding.progress, HeldProgress::Due(_)));
+        Some(Held {
+            verify: true,
+            progress: holding.progress,
+        })
     }
 
     /// Leases one.
@@ -220,10 +240,19 @@ impl Stage {
 
     /// Takes one out of the schedule.
     pub async fn unschedule(&self, id: &str) {
-        let lease = self.take(id).await;
-        let end = Settlement::to(State::Delivered, None, lease.entry.progress, START_MS);
-        let settled = self.schedule.settle(lease, end).await.expect("answered");
-        assert_eq!(settled, Settled::Done);
+        let request = LeaseRequest::new(place(&key(id)));
+        let settled = match self.schedule.lease_one(&request).await.expect("answered") {
+            LeasedOne::Leased(lease) => {
+                let end = Settlement::to(State::Delivered, None, lease.entry.progress, START_MS);
+                self.schedule.settle(*lease, end).await
+            }
+            LeasedOne::Reserved(lease) => {
+                let ending = self.schedule.end_reservation(lease, Reservation::Forget);
+                ending.await
+            }
+            other => panic!("{id}: {other:?}"),
+        };
+        assert_eq!(settled.expect("answered"), Settled::Done);
     }
 
     /// The ids of all that is due, claimed.
@@ -233,8 +262,8 @@ impl Stage {
             .claim(ClaimQuota::of(100))
             .await
             .expect("claimed");
-        let id = |lease: &Lease| lease.entry.notification.key.id().to_string();
-        claimed.leases.iter().map(id).collect()
+        let id = |lease: ClaimedLease| lease.key().id().to_string();
+        claimed.into_leases().map(id).collect()
     }
 
     /// The last line of a history.

@@ -98,7 +98,12 @@ async fn each_kind_of_difference_is_repaired(stage: Stage) {
     let again = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
     assert_eq!(again, NOTHING);
     assert_eq!(
-        stage.held("elsewhere").await.expect("held").progress.due_ms,
+        stage
+            .held("elsewhere")
+            .await
+            .expect("held")
+            .progress
+            .next_due_ms(),
         next.due_ms
     );
     assert!(stage.held("missing").await.expect("held").verify);

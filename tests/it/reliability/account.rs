@@ -131,6 +131,7 @@ impl Account {
                 .or_default() += 1;
         }
         let counts = &mut self.counts;
+        let mut lost_bare = stage.lost_bare_leases().clone();
         let mut in_flight = vec![0; stage.senders().len()];
         for (this, arrivals) in &book.calls {
             let mut unrecorded = 0;
@@ -150,7 +151,12 @@ impl Account {
                 }
             }
             let extra = arrivals.len() - 1;
-            let lost = stage.lost_leases().get(this).copied().unwrap_or(0);
+            let mut lost = stage.lost_leases().get(this).copied().unwrap_or(0);
+            if let Some(left) = lost_bare.get_mut(&this.number) {
+                let taken = extra.saturating_sub(unrecorded + lost).min(*left);
+                *left -= taken;
+                lost += taken;
+            }
             if extra > unrecorded + lost && !stage.loses_leases_unseen() {
                 let of_this = |recorded: &&Recorded| recorded.this.number == this.number;
                 let history = recorded.iter().filter(of_this).map(Recorded::to_string);
@@ -169,6 +175,7 @@ impl Account {
             counts.in_flight += unrecorded;
         }
         counts.lost_leases = stage.lost_leases().values().sum();
+        counts.lost_leases += stage.lost_bare_leases().values().sum::<usize>();
         counts.most_in_flight = in_flight.iter().copied().max().unwrap_or(0);
         if counts.most_in_flight > CONCURRENCY {
             let most = counts.most_in_flight;

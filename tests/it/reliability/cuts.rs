@@ -1,6 +1,7 @@
 //! One fault of one line, at the very place where it matters: what was asked for has been carried
 //! out, and its reply is cut off; or the store is out of reach while something falls due.
 
+use crate::support::held::held;
 use crate::support::merchant::Merchant;
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::connect;
@@ -83,11 +84,7 @@ impl Lined {
         let view = self.server.until_state(id, "delivered").await;
         let mut redis = connect(&self.redis).await;
         within("Redis to let go", async {
-            let jobs = async |redis: &mut _| -> u64 {
-                let jobs = redis::Cmd::hlen("{rb:0}:jobs");
-                jobs.query_async(redis).await.expect("answered")
-            };
-            while jobs(&mut redis).await > 0 {
+            while held(&mut redis).await > 0 {
                 tokio::task::yield_now().await;
             }
         })

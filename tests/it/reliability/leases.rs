@@ -4,16 +4,18 @@
 //! a change by hand nothing is sent, so that excuses nothing.
 
 use super::plan::Plan;
-use super::receiver::Try;
 use super::stage::SHARED_PARTITIONS;
 use crate::support::redis::{RedisServer, connect};
+use ringback::schedule::HeldProgress;
 use ringback::schedule::envelope::decode_header;
 
 /// One lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutLease {
-    /// The attempt.
-    pub this: Try,
+    /// The number of the notification.
+    pub number: u32,
+    /// The number of the attempt; `None` if the entry is bare, so that Redis does not know it.
+    pub attempt: Option<u32>,
     /// When it ends, with its number: a lease that is renewed has another expiry.
     expiry: String,
 }
@@ -56,11 +58,14 @@ async fn read(server: &RedisServer, then: &str) -> Vec<OutLease> {
     let lease = |(key, expiry, header): (String, String, Vec<u8>)| {
         let (_, progress) = decode_header(&key, &header).expect("an envelope");
         let id = key.split_once('/').expect("a key").1;
-        let this = Try {
+        OutLease {
             number: Plan::number_of(id).expect("one of ours"),
-            attempt: progress.next_number(),
-        };
-        OutLease { this, expiry }
+            attempt: match progress {
+                HeldProgress::Whole(progress) => Some(progress.next_number()),
+                HeldProgress::Due(_) => None,
+            },
+            expiry,
+        }
     };
     found.into_iter().map(lease).collect()
 }

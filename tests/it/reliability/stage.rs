@@ -139,6 +139,7 @@ pub struct Stage {
     postgres_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
     lost_leases: HashMap<Try, usize>,
+    lost_bare_leases: HashMap<u32, usize>,
     partitions: usize,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
@@ -196,6 +197,7 @@ impl Stage {
             partitions: stores.partitions(),
             running: (0..stores.servers()).map(|_| None).collect(),
             lost_leases: HashMap::new(),
+            lost_bare_leases: HashMap::new(),
             senders: Vec::new(),
             urls: Arc::default(),
             complaints: Arc::default(),
@@ -377,8 +379,14 @@ impl Stage {
     fn note_lost(&mut self, leases: Vec<OutLease>) {
         // A server does not make an attempt that it has in flight itself.
         if self.servers() > 1 {
-            for lease in leases {
-                *self.lost_leases.entry(lease.this).or_default() += 1;
+            for OutLease {
+                number, attempt, ..
+            } in leases
+            {
+                *match attempt {
+                    Some(attempt) => self.lost_leases.entry(Try { number, attempt }).or_default(),
+                    None => self.lost_bare_leases.entry(number).or_default(),
+                } += 1;
             }
         }
     }
@@ -386,6 +394,11 @@ impl Stage {
     /// How many leases of each attempt Redis lost.
     pub fn lost_leases(&self) -> &HashMap<Try, usize> {
         &self.lost_leases
+    }
+
+    /// Likewise, of each notification whose entry was bare: Redis did not know which attempt it was.
+    pub fn lost_bare_leases(&self) -> &HashMap<u32, usize> {
+        &self.lost_bare_leases
     }
 
     /// All server processes of the run.

@@ -5,6 +5,7 @@
 //! opens a fresh schedule with the given limits, `cases` is how many sequences the model tries. In a cluster, where tests
 //! cannot have a database each, they run one after another.
 
+mod bare;
 mod by_hand;
 mod claiming;
 mod cluster;

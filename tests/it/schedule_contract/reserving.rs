@@ -6,8 +6,8 @@ use ringback::domain::key::Key;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, ClaimQuota, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, LeasedOne, Limits,
-    Registered, Reservation, Settled, Settlement,
+    CHANGE_LEASE_MS, ClaimQuota, Entry, FoundEntry, HAND_LEASE_WAIT_MS, HeldProgress, Holding,
+    LeasedOne, Limits, Registered, Reservation, Settled, Settlement,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ pub async fn what_is_put_in_under_a_reservation_waits(open: impl AsyncFn(Limits)
         assert_eq!(fixture.find("1").await, Some(found.clone()), "{way:?}");
         let holding = Holding {
             state: entry.state,
-            progress: entry.progress,
+            progress: HeldProgress::Whole(entry.progress),
             in_flight: true,
         };
         let held = fixture

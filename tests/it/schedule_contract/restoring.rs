@@ -4,7 +4,9 @@ use super::fixture::*;
 use ringback::domain::lane::KeyInLane;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Holding, Limits, Scanned, ScheduleError, Settlement};
+use ringback::schedule::{
+    Entry, HeldProgress, Holding, Limits, Scanned, ScheduleError, Settlement,
+};
 use std::collections::BTreeMap;
 
 impl Fixture {
@@ -18,7 +20,7 @@ impl Fixture {
 fn waiting(progress: Progress) -> Holding {
     Holding {
         state: State::Scheduled,
-        progress,
+        progress: HeldProgress::Whole(progress),
         in_flight: false,
     }
 }

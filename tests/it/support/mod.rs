@@ -4,6 +4,7 @@ pub mod chance;
 pub mod chromium;
 pub mod collector;
 pub mod forward_proxy;
+pub mod held;
 pub mod http2;
 pub mod http2_frames;
 pub mod merchant;

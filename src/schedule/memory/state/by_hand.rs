@@ -135,6 +135,12 @@ impl MemoryState {
         let entry = match reservation {
             Reservation::Put(entry) => Some(*entry),
             Reservation::Forget => None,
+            Reservation::Defer(at_ms) => {
+                if let Some(job) = arrived {
+                    self.insert_put_off(job.entry, at_ms, now_ms);
+                }
+                None
+            }
             Reservation::End(order) => {
                 if let Some(order) = &order {
                     let KeyInLane { key, lane } = lease.entry();

@@ -42,6 +42,7 @@ impl MemoryState {
             leases,
             next_due_ms: self.next_ms_within(quota, now_ms),
             is_limited,
+            bare: Vec::new(),
         }
     }
 

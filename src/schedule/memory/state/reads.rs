@@ -6,7 +6,7 @@ use crate::domain::lane::Lane;
 use crate::domain::outage::EndedOutage;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{
-    DeadPage, FoundEntry, Holding, LaneCounts, Scanned, ScheduleCounts, ScheduleError,
+    DeadPage, FoundEntry, HeldProgress, Holding, LaneCounts, Scanned, ScheduleCounts, ScheduleError,
 };
 
 impl MemoryState {
@@ -33,7 +33,7 @@ impl MemoryState {
     pub(in crate::schedule::memory) fn holding(&self, key: &Key) -> Option<Holding> {
         self.jobs.get(key).map(|job| Holding {
             state: job.entry.state,
-            progress: job.entry.progress,
+            progress: HeldProgress::Whole(job.entry.progress),
             in_flight: job.lease.is_some(),
         })
     }

@@ -299,10 +299,36 @@ local function class_mark(class, health, is_full, ready)
   return string.format('%d %d %d %d %d %d %d', mark, rate_until(health), a, b, c, d, ready)
 end
 
+-- Gives the bare ones among these due entries of a lane their envelopes. One that is leased gets an empty one: whoever has
+-- the lease puts it back.
+local function envelop_bare(lane, keys, envelopes)
+  local places, bare
+  for i = 1, #keys do
+    if not envelopes[i] then
+      if not bare then places, bare = {}, {} end
+      places[#places + 1], bare[#bare + 1] = i, keys[i]
+    end
+  end
+  if not bare then return end
+  local scores = call_on_lane('ZMSCORE', LANE .. lane, unpack(bare))
+  local leases, changing = call('ZMSCORE', LEASES, unpack(bare)), call('HMGET', CHANGING, unpack(bare))
+  local new = {}
+  for n, key in ipairs(bare) do
+    local envelope = ''
+    if not leases[n] then
+      envelope = with_required_checks(key, bare_envelope(lane, tonumber(scores[n])), changing[n])
+      new[#new + 1], new[#new + 2] = key, envelope
+    end
+    envelopes[places[n]] = envelope
+  end
+  if new[1] then call('HSET', JOBS, unpack(new)) end
+end
+
 -- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may
 -- be sent, and whether others were put back into the lane.
 local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
+  if MAY_BE_BARE then envelop_bare(lane, keys, envelopes) end
   local mark = class_mark(class, health, is_full, ready_since(lane, envelopes, is_full))
   local leased, orders, waiting = {}
   local given, replied, before = 0, #reply, #given_keys
@@ -336,7 +362,7 @@ local function give(lane, class, health, is_full, keys)
       given, replied = given + 1, replied + 3
       given_keys[before + given], given_classes[before + given] = key, mark
       bytes_left = bytes_left - #envelope
-    else
+    elseif envelope ~= '' then
       note_damage()
     end
   end

@@ -14,7 +14,8 @@
 --      10 settings  HASH    lane -> its settings, and number (lanes.lua)
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of all keys of this partition
---       3 the smallest and the largest number of leases of a lane, with a blank between
+--       3 the smallest and the largest number of leases of a lane, and '1' if entries may be bare, else '0', with blanks
+--         between
 --       4 the instance that calls
 --       5 the highest write count of its own that it has seen
 -- `directory`, a HASH key -> the partition that has the key's lane, is used by directory.lua alone.
@@ -33,7 +34,7 @@
 --                    counted here. So a lease that `leases` has lost counts until it expires.
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
--- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
+-- dead, ended. One that waits may be bare: it is in its lane alone, and the journal has the rest (`bare_envelope`). A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
 -- expiry (for a lane that answers well: its latest; until then its expired leases are found in `leases` alone). Unless
 -- the lane is full, held, probing or at its rate, the turn is also no later than its earliest due time. A lease in
 -- `leases` whose key is not in jobs reserves that key for a change by hand.
@@ -58,7 +59,8 @@ local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH, HEALTH, SETTINGS 
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local LANE, LEASED = ARGV[2] .. 'lane:', ARGV[2] .. 'leased:'
 local blank = string.find(ARGV[3], ' ', 1, true)
-local START, CAP = tonumber(string.sub(ARGV[3], 1, blank - 1)), tonumber(string.sub(ARGV[3], blank + 1))
+local START, CAP = tonumber(string.sub(ARGV[3], 1, blank - 1)), tonumber(string.sub(ARGV[3], blank + 1, -3))
+local MAY_BE_BARE = string.sub(ARGV[3], -1) == '1'
 local INSTANCE, SEEN = ARGV[4], tonumber(ARGV[5])
 local call = redis.call
 -- What is looked up for every entry: a local is found several times as fast as a global.
@@ -96,6 +98,8 @@ local NOW_US, NEXT_US = NOW * 1000, (NOW + 1) * 1000
 local HEADER_BYTES, STATE, CAUSE, FLAGS, SERIES, DUE = 56, 2, 3, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE, PUT_OFF = 1, 4, 8, 16
+-- The first byte of the envelope of an entry of which the journal has the rest. Must equal VERSION_OF_BARE in envelope.rs.
+local BARE = 4
 -- An entry with neither of these flags has the usual priority.
 local HIGH, LOW = 64, 128
 -- An entry with neither this flag nor one of those before it has flags below 32.
@@ -222,6 +226,23 @@ local function due_of(score)
     score = score - PRIORITY_MS
   end
   return score < 0 and score + BY_HAND_MS or score
+end
+
+-- The envelope of a bare entry with this score in its lane. It gets one when it is leased, or needs flags: they and when
+-- it is due are all that is in it.
+local function bare_envelope(lane, score)
+  local flags, due = VERIFY, due_of(score)
+  if score < -HALF_MS then
+    flags, score = VERIFY + HIGH, score + PRIORITY_MS
+  elseif score >= HALF_MS then
+    flags, score = VERIFY + LOW, score - PRIORITY_MS
+  end
+  return struct.pack('>BBBBI4I4I4i8i8i8i8i8I2', BARE, 0, 0, flags, 0, 0, 0, 0, 0, due, score < 0 and due or 0, 0, #lane)
+    .. lane
+end
+
+local function is_bare(envelope)
+  return byte(envelope, 1) == BARE
 end
 
 -- The ranges of scores in `lane:NAME`, in the order in which entries are served: from, to, and the end of what is due.

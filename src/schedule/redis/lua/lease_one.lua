@@ -10,10 +10,12 @@
 --       13 the number of this request
 --       14 '1' for a repair: the entry gets the state in the journal, and the journal is not changed
 --       15 by how much the clock of a Redis that takes over may be behind the one before, ms
+--       16 lane
 -- Reply  now, writes, then 'leased', expiry, envelope | 'reserved', expiry: there is no entry, and one
---        that is put in meanwhile waits for the lease | 'in_flight' | 'changing': another request has the
---        lease | 'may_be_in_flight': the lease of an attempt may have been lost | 'expected': the
---        registration may be on its way | 'missing' | 'late'
+--        that is put in meanwhile waits for the lease; or the entry is bare, and waits again if the lease
+--        expires | 'in_flight' | 'changing': another request has the lease | 'may_be_in_flight': the lease
+--        of an attempt may have been lost | 'expected': the registration may be on its way, also if the
+--        entry is here and bare | 'missing' | 'late'
 -- Keeps  a request that has the lease already gets it again: its reply was lost. Before an entry that may
 --        be in flight is sent, the journal is asked: the caller may know that it has ended, and cannot
 --        remove it without the lease.
@@ -26,11 +28,17 @@ local key, lease_ms, request = ARGV[7], tonumber(ARGV[9]), INSTANCE .. ':' .. AR
 if NOW > tonumber(ARGV[8]) then return { NOW, WRITES, 'late' } end
 
 local envelope = call('HGET', JOBS, key)
+local expiry = call('ZSCORE', LEASES, key)
 if envelope and not readable(envelope) then
   envelope = false
   note_damage()
+elseif MAY_BE_BARE and not envelope and not expiry then
+  local score = call_on_lane('ZSCORE', LANE .. ARGV[16], key)
+  if score then
+    envelope = with_required_checks(key, bare_envelope(ARGV[16], tonumber(score)), call('HEXISTS', CHANGING, key) == 1)
+    call('HSET', JOBS, key, envelope)
+  end
 end
-local expiry = call('ZSCORE', LEASES, key)
 if envelope and not expiry then
   expiry = call_on_lane('ZSCORE', LEASED .. lane_of(envelope), key)
   if expiry then note_damage() end
@@ -64,10 +72,10 @@ if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms t
   end
 end
 
-if not envelope then
+if not envelope or is_bare(envelope) then
   local accepted = tonumber(ARGV[11])
-  if not accepted then return { NOW, WRITES, 'missing' } end
-  if NOW <= accepted + tonumber(ARGV[10]) then return { NOW, WRITES, 'expected' } end
+  if not envelope and not accepted then return { NOW, WRITES, 'missing' } end
+  if accepted and NOW <= accepted + tonumber(ARGV[10]) then return { NOW, WRITES, 'expected' } end
 end
 expiry = new_expiry(tonumber(ARGV[6]))
 call('HSET', CHANGING, key, request)
@@ -82,4 +90,5 @@ else
   call('ZREM', DEAD, key)
   call('ZREM', ENDED, key)
 end
+if is_bare(envelope) then return { NOW, WRITES, 'reserved', expiry } end
 return { NOW, WRITES, 'leased', expiry, envelope }

@@ -7,8 +7,8 @@
 --        8 how long after it was accepted an entry may still be added, ms; '' for any time. The directory
 --          reserves its key for that long (directory.rs)
 --        then for each entry: key, lane, its score in the lane, when it was accepted, envelope
--- Reply  now, writes, then for each entry: 0 if it was added, -1 if it came too late, else the envelope
---        that is here and whether it is leased (1 or 0)
+-- Reply  now, writes, then for each entry: 0 if it was added, or was here and bare; -1 if it came too late, else the
+--        envelope that is here and whether it is leased (1 or 0)
 -- Keeps  an entry whose key is leased waits for the end of that lease.
 
 local lost = check_in()
@@ -31,10 +31,14 @@ for n, key in ipairs(keys) do
   local late = arrival and NOW > accepted + arrival
   local added = not late and not lease and call('HSETNX', JOBS, key, envelope) == 1
   local here = not added and call('HGET', JOBS, key)
+  local was_bare = readable(here) and is_bare(here)
   if late and not readable(here) then
     reply[#reply + 1] = -1
-  elseif added or (not lease and not readable(here)) then
-    if not added then
+  elseif added or (not lease and (was_bare or not readable(here))) then
+    if was_bare then
+      -- It may be put off, because the journal did not know it until now.
+      call('HSET', JOBS, key, with_required_checks(key, envelope, changing[n], here))
+    elseif not added then
       call('HSET', JOBS, key, envelope)
       note_damage()
     end
@@ -44,6 +48,8 @@ for n, key in ipairs(keys) do
     if not (touched[lane] and touched[lane] <= due) then touched[lane] = due end
     added_to[lane] = (added_to[lane] or 0) + 1
     reply[#reply + 1] = 0
+  elseif was_bare then
+    reply[#reply + 1] = 0 -- another instance found it in the journal and was faster
   elseif readable(here) then
     reply[#reply + 1] = here
     reply[#reply + 1] = lease and 1 or 0

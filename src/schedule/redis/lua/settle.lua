@@ -9,6 +9,7 @@
 --        number of the outcome | '=' and the number of an outcome that says nothing of the destination | 'now': a call
 --        is asked for now | '': nothing
 -- Verbs  again     back to its lane; the instant is its score there, the bytes are its header, or its envelope
+--        bare      likewise, but bare
 --        put       into its lane; the bytes are its envelope, which says when it is due
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
@@ -21,7 +22,7 @@
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
 -- Reply  now, writes, when to claim next because of this (-1: nothing has come), then for
---        each: 1 done, 0 lease lost, 2 its entry is not here: it is still leased, and the caller must `put` it
+--        each: 1 done, 0 lease lost, 2 its content is not here: it is still leased, and the caller must `put` it
 -- Keeps  a lost lease changes nothing, and does not affect the others of the batch.
 --
 -- Commands are collected for the whole batch where possible: most of the time here is spent on calls
@@ -56,6 +57,9 @@ for n = 1, #asked do
   if current and not settled[key] and is_same(current, expiry) then
     done = 1
     if verb == 'forget' then
+      forgotten[#forgotten + 1] = key
+    elseif verb == 'bare' then
+      call_on_lane('ZADD', LANE .. lane, at, key)
       forgotten[#forgotten + 1] = key
     elseif verb == 'remember' then
       written[#written + 1] = key
@@ -92,6 +96,8 @@ for n = 1, #asked do
         end
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
+      elseif #bytes == HEADER_BYTES and is_bare(envelope) then
+        done = 2
       else
         if #bytes == HEADER_BYTES then bytes = bytes .. string.sub(envelope, HEADER_BYTES + 1) end
         call('HSET', JOBS, key, bytes)

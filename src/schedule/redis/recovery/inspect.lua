@@ -23,6 +23,7 @@
 --        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
 --                           dead instance
 --        4 jobs     HASH
+--        5 lanes    ZSET: entries may be in their lanes alone
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 the owner that the data should have
 --        3 the instance that calls
@@ -44,7 +45,7 @@
 --        here | 'lost' | 'restarted' | 'damaged'
 -- Keeps  an owner is never replaced; one instance at a time clears, compares and loads.
 
-local EPOCH, META, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local EPOCH, META, REBUILD, JOBS, LANES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local run, signing, alive_ms, may_take_over = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
@@ -56,7 +57,8 @@ call('HDEL', META, '') -- a full server refuses nothing after this
 
 local epoch = call('GET', EPOCH) or call('HGET', META, 'owner')
 if epoch and epoch ~= owner then return { 'foreign', epoch } end
-if not epoch and not may_take_over and call('EXISTS', JOBS) == 1 then return { 'unowned' } end
+local has_entries = call('EXISTS', JOBS, LANES) > 0
+if not epoch and not may_take_over and has_entries then return { 'unowned' } end
 
 local function text_of(number) return string.format('%d', number) end
 local time = call('TIME')
@@ -118,7 +120,7 @@ local reason
 if mode == 'clear' and not (theirs and held.state == 'loading') then
   reason = 'clear'
 elseif not intact then
-  reason = (epoch or known > 0 or call('EXISTS', JOBS) == 1) and 'lost' or 'new'
+  reason = (epoch or known > 0 or has_entries) and 'lost' or 'new'
 elseif held.state == 'damaged' or held.state == 'restarted' then
   reason = held.state
 elseif held.run ~= run or (run == '' and not held['at:' .. instance]) then

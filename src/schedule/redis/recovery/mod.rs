@@ -291,11 +291,12 @@ impl RedisSchedule {
             || self.ownership_taken.load(Ordering::Relaxed);
         let mut command = self.scripts.inspect.call();
         command
-            .arg(4)
+            .arg(5)
             .arg(keys.epoch())
             .arg(keys.meta())
             .arg(keys.rebuild())
-            .arg(keys.jobs());
+            .arg(keys.jobs())
+            .arg(keys.lanes());
         context.add_now(&mut command);
         command.arg(&self.owner).arg(writes.instance());
         command

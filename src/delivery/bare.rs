@@ -1,0 +1,163 @@
+//! Reads in the journal what the schedule does not have of a claimed notification: everything but when it is due.
+//!
+//! What a schedule was loaded with from a journal takes little memory this way, and nothing in it can be older than the
+//! journal: the attempt sends what is read here, after the lease was given.
+
+use super::confirm::UNKNOWN_AGAIN_MS;
+use super::worker::Worker;
+use crate::domain::state::State;
+use crate::health::{Backoff, Store};
+use crate::journal::recorder::Recorder;
+use crate::journal::{JournalError, Pending};
+use crate::schedule::{
+    BareLease, CLAIMED_EARLY_MS, ClaimedLease, Entry, Lease, Reservation, ScheduleError,
+};
+
+impl Worker {
+    /// Gives a claimed lease back under which no attempt was made.
+    pub(super) async fn release_claimed(&self, lease: ClaimedLease) {
+        match lease {
+            ClaimedLease::Whole(lease) => self.release(lease).await,
+            ClaimedLease::Bare(lease) => self.release_bare(*lease).await,
+        }
+    }
+
+    /// Looks a bare entry up in the journal. Returns `None` if nothing is sent under this lease.
+    pub(super) async fn look_up_bare(&self, lease: BareLease) -> Option<Box<Lease>> {
+        let key = lease.bare.entry.key.clone();
+        let Some(recorder) = &self.recorder else {
+            tracing::error!(
+                notification = %key,
+                "the schedule has no content of a notification, and this server has no journal, so it is not sent; start \
+                 the server with the journal that has it"
+            );
+            let again_ms = self.clock.now_ms() + UNKNOWN_AGAIN_MS;
+            self.end_bare(lease, Reservation::Defer(again_ms)).await;
+            return None;
+        };
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
+        loop {
+            let error = match recorder.pending(key.clone()).await {
+                Ok(Some(pending)) => return self.with_recorded(lease, pending).await,
+                Ok(None) => match self.without_pending(recorder, &lease).await {
+                    Ok(reservation) => {
+                        self.end_bare(lease, reservation).await;
+                        return None;
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if let JournalError::Corrupt(_) | JournalError::Refused(_) = error {
+                let why = format!("the journal cannot read the notification: {error}");
+                // If the process ends first, the lease expires.
+                if self.set_aside(recorder, &key, why).await.is_some() {
+                    self.end_bare(lease, Reservation::Forget).await;
+                }
+                return None;
+            }
+            tracing::debug!(
+                notification = %key,
+                %error,
+                "a notification cannot be read in the journal now; trying again"
+            );
+            if !self
+                .wait_for_journal(lease.expires_ms(), &mut backoff)
+                .await
+            {
+                self.release_bare(lease).await;
+                return None;
+            }
+        }
+    }
+
+    /// The whole lease on a notification that is pending in the journal. `None` if it is not to be sent now.
+    async fn with_recorded(&self, lease: BareLease, pending: Pending) -> Option<Box<Lease>> {
+        let Pending {
+            notification,
+            progress,
+        } = pending;
+        let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
+        let reservation = if notification.lane != lease.bare.entry.lane {
+            // Maintenance puts it into its lane.
+            Reservation::Forget
+        } else if notification.order.is_some()
+            || progress.next_due_ms() > leased_ms + CLAIMED_EARLY_MS
+        {
+            // It is due later, or its content is missing in the schedule and a claim must know its place in an order.
+            Reservation::Put(Box::new(Entry {
+                verify: true,
+                ..lease.bare.with(notification, progress)
+            }))
+        } else {
+            return Some(Box::new(lease.with(notification, progress)));
+        };
+        self.end_bare(lease, reservation).await;
+        None
+    }
+
+    /// What is done with a bare entry whose notification is not pending in the journal, or was not a moment ago.
+    async fn without_pending(
+        &self,
+        recorder: &Recorder,
+        lease: &BareLease,
+    ) -> Result<Reservation, JournalError> {
+        let key = &lease.bare.entry.key;
+        Ok(match recorder.snapshot(key.clone()).await? {
+            Some(snapshot)
+                if snapshot.state == State::Scheduled && snapshot.set_aside.is_none() =>
+            {
+                Reservation::Recheck
+            }
+            Some(_) => Reservation::Forget,
+            None => {
+                tracing::error!(
+                    notification = %key,
+                    "the journal has lost a notification, and the schedule has no copy of it; register it again unless \
+                     its merchant has accepted it"
+                );
+                // A newer copy of the journal may be restored.
+                Reservation::Defer(self.clock.now_ms() + UNKNOWN_AGAIN_MS)
+            }
+        })
+    }
+
+    async fn release_bare(&self, lease: BareLease) {
+        let now_ms = self.clock.now_ms();
+        self.end_bare(lease, Reservation::Defer(now_ms)).await;
+    }
+
+    /// Ends a lease on a bare entry, however long that takes. If it was lost, another server has the entry, or nobody.
+    pub(super) async fn end_bare(&self, lease: BareLease, reservation: Reservation) {
+        let key = lease.bare.entry.key.clone();
+        let mut backoff = Backoff::new(&self.health, Store::Schedule);
+        loop {
+            let ending = self
+                .schedule
+                .end_reservation(lease.token(), reservation.clone());
+            match ending.await {
+                Ok(_) => return,
+                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
+                    tracing::debug!(
+                        notification = %key,
+                        %error,
+                        "the lease of a notification cannot be settled now; trying again"
+                    );
+                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
+                    if waiting.await.is_none() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(
+                        notification = %key,
+                        %error,
+                        "settling the lease of a notification failed; a lease that is not settled expires, and \
+                         then the notification is claimed again"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+}
