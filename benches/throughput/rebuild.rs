@@ -4,7 +4,7 @@
 use crate::Options;
 use crate::load::{arrived, register};
 use crate::receiver::{Receiver, now_us};
-use crate::server::{Setup, Stores};
+use crate::server::{COUNT_ENTRIES, Setup, Stores};
 use std::time::{Duration, Instant};
 
 /// Number of notifications that become due at the time when Redis is emptied.
@@ -72,7 +72,9 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
     let whole = started.elapsed();
     let last_us = arrived(receiver, DUE).await;
     let first_us = receiver.stats("").await.first_us;
-    let held: usize = redis::Cmd::hlen("{rb:0}:jobs")
+    let held: usize = redis::cmd("EVAL")
+        .arg(COUNT_ENTRIES)
+        .arg(0)
         .query_async(&mut redis)
         .await
         .expect("answered");

@@ -11,6 +11,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+/// A script that counts the pending entries of a schedule in Redis: those that wait in a lane, most of which are nowhere else,
+/// and those that are leased.
+pub const COUNT_ENTRIES: &str = "
+    local many = redis.call('ZCARD', '{rb:0}:leases')
+    for _, lane in ipairs(redis.call('ZRANGE', '{rb:0}:lanes', 0, -1)) do
+      many = many + redis.call('ZCARD', '{rb:0}:lane:' .. lane)
+    end
+    return many";
+
 /// The stores of the server: its schedule and its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stores {

@@ -178,7 +178,7 @@ impl Fill {
     }
 
     /// The id of the notification that was written last.
-    pub fn last_id(&self) -> String {
+    fn last_id(&self) -> String {
         format!("order-{:010}", self.next.load(Ordering::Relaxed) - 1)
     }
 

@@ -1,6 +1,6 @@
 //! What Redis holds, and how much memory that takes.
 
-use crate::server::Setup;
+use crate::server::{COUNT_ENTRIES, Setup};
 use redis::aio::MultiplexedConnection;
 use std::time::{Duration, Instant};
 
@@ -34,20 +34,12 @@ impl RedisState {
 
     /// How many entries there are.
     pub async fn entries(&self) -> u64 {
-        self.ask(&redis::Cmd::hlen("{rb:0}:jobs")).await
+        self.ask(redis::cmd("EVAL").arg(COUNT_ENTRIES).arg(0)).await
     }
 
     /// How many leases there are.
     pub async fn leases(&self) -> u64 {
         self.ask(&redis::Cmd::zcard("{rb:0}:leases")).await
-    }
-
-    /// The length of an entry, its body included; `None` if there is none.
-    pub async fn entry_bytes(&self, key: &str) -> Option<u64> {
-        let mut command = redis::cmd("HSTRLEN");
-        command.arg("{rb:0}:jobs").arg(key);
-        let bytes: u64 = self.ask(&command).await;
-        Some(bytes).filter(|bytes| *bytes > 0)
     }
 
     /// Up to which due time everything was loaded, in milliseconds since 1970.

@@ -16,7 +16,6 @@ pub async fn start_with_empty_redis(bench: &mut Bench) {
     bench.redis.flush().await;
     let before = bench.redis.memory().await;
     bench.receiver.stats("reset").await;
-    let last_in_window = format!("payment.succeeded/{}", bench.fill.last_id());
     let now = now_ms();
     let lanes = bench.options.lanes as u64;
     bench.fill.insert(DUE as u64, lanes, now..now + 1).await;
@@ -34,12 +33,6 @@ pub async fn start_with_empty_redis(bench: &mut Bench) {
     );
     let each = (bench.redis.memory().await).of_each(before, entries, bench.options.body_bytes);
     println!("waiting for the first attempt, as loaded: {each}");
-    let entry = bench.redis.entry_bytes(&last_in_window).await;
-    let entry = entry.expect("it is in Redis");
-    println!(
-        "its envelope: {entry} bytes, {} beyond the body",
-        entry.saturating_sub(bench.options.body_bytes)
-    );
     bench.check_time();
 }
 
