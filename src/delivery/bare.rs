@@ -5,7 +5,6 @@
 
 use super::confirm::UNKNOWN_AGAIN_MS;
 use super::worker::Worker;
-use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{JournalError, Pending};
@@ -50,9 +49,16 @@ impl Worker {
             };
             if let JournalError::Corrupt(_) | JournalError::Refused(_) = error {
                 let why = format!("the journal cannot read the notification: {error}");
-                // If the process ends first, the lease expires.
-                if self.set_aside(recorder, &key, why).await.is_some() {
-                    self.end_bare(lease, Reservation::Forget).await;
+                let latest_ms = self.latest_start_before_ms(lease.expires_ms());
+                let is_set_aside = tokio::select! {
+                    biased;
+                    done = self.set_aside(recorder, &key, why) => done.is_some(),
+                    () = self.clock.sleep_until(latest_ms) => false,
+                };
+                match is_set_aside {
+                    true => self.end_bare(lease, Reservation::Forget).await,
+                    // It is tried again. If the lease expired, an attempt would count as interrupted that was not made.
+                    false => self.release_bare(lease).await,
                 }
                 return None;
             }
@@ -104,11 +110,7 @@ impl Worker {
     ) -> Result<Reservation, JournalError> {
         let key = &lease.bare.entry.key;
         Ok(match recorder.snapshot(key.clone()).await? {
-            Some(snapshot)
-                if snapshot.state == State::Scheduled && snapshot.set_aside.is_none() =>
-            {
-                Reservation::Recheck
-            }
+            Some(snapshot) if snapshot.is_to_be_sent() => Reservation::Recheck,
             Some(_) => Reservation::Forget,
             None => {
                 tracing::error!(

@@ -118,6 +118,12 @@ impl Snapshot {
         }
     }
 
+    /// Whether it is pending and not set aside: then attempts are made.
+    #[must_use]
+    pub fn is_to_be_sent(&self) -> bool {
+        self.state == State::Scheduled && self.set_aside.is_none()
+    }
+
     /// Whether it is cancelled, and becomes delivered if an attempt is acknowledged that was in flight when a higher
     /// number of its order ended it.
     #[must_use]

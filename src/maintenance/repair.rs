@@ -17,7 +17,7 @@ use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
 use crate::domain::history_note::HistoryNote;
 use crate::domain::key::Key;
-use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{
@@ -203,7 +203,9 @@ async fn remove(
         LeasedOne::Reserved(lease) => {
             let recorded = read().await;
             let reservation = match &recorded {
-                Ok(Some(snapshot)) if !is_to_be_sent(snapshot, &entry.lane) => Reservation::Forget,
+                Ok(Some(snapshot)) if !snapshot.is_to_be_sent() || snapshot.lane != entry.lane => {
+                    Reservation::Forget
+                }
                 Ok(_) | Err(_) => Reservation::Recheck,
             };
             let ends = matches!(reservation, Reservation::Forget);
@@ -227,18 +229,9 @@ async fn remove(
     ))
 }
 
-/// Whether a notification is pending in this lane.
-fn is_to_be_sent(snapshot: &Snapshot, lane: &Lane) -> bool {
-    is_pending(snapshot) && snapshot.lane == *lane
-}
-
-fn is_pending(snapshot: &Snapshot) -> bool {
-    snapshot.state == State::Scheduled && snapshot.set_aside.is_none()
-}
-
 fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     let now_ms = lease.expires_ms();
-    let is_pending = is_pending(snapshot);
+    let is_pending = snapshot.is_to_be_sent();
     if is_pending && lease.entry.notification.lane != snapshot.lane {
         return Settlement::forget(snapshot.progress, now_ms);
     }
@@ -319,8 +312,13 @@ async fn lease(
         .await?
     {
         LeasedOne::Leased(lease) => Ok(Some(*lease)),
-        // A bare entry.
+        // A bare entry: there is nothing to register. Each attempt asks the journal for it, and logs that as well.
         LeasedOne::Reserved(lease) => {
+            tracing::error!(
+                notification = %entry.key,
+                "the journal has lost a notification, and the schedule has no copy of it; register it again unless its \
+                 merchant has accepted it"
+            );
             schedule
                 .end_reservation(lease, Reservation::Recheck)
                 .await?;

@@ -55,6 +55,19 @@ pub(super) enum Leasing {
 }
 
 impl HeldLease {
+    /// The lease that a request was given, if any.
+    pub(super) fn of(leased: LeasedOne) -> Option<Self> {
+        match leased {
+            LeasedOne::Leased(lease) => Some(Self::Entry(lease)),
+            LeasedOne::Reserved(token) => Some(Self::Key(token)),
+            LeasedOne::InFlight
+            | LeasedOne::Changing
+            | LeasedOne::MayBeInFlight
+            | LeasedOne::Expected
+            | LeasedOne::Missing => None,
+        }
+    }
+
     /// If the change asks for a call now, reports that to the lane when the lease is settled: the call does not
     /// wait until the destination, if it fails, is probed next.
     pub(super) fn for_change(self, change: Change) -> Self {
@@ -167,9 +180,11 @@ impl Service {
                     return;
                 }
                 match with_timeout(self.schedule.lease_one(&request)).await {
-                    Ok(LeasedOne::Leased(lease)) => self.release(HeldLease::Entry(lease)).await,
-                    Ok(LeasedOne::Reserved(token)) => self.release(HeldLease::Key(token)).await,
-                    Ok(_) => {}
+                    Ok(leased) => {
+                        if let Some(held) = HeldLease::of(leased) {
+                            self.release(held).await;
+                        }
+                    }
                     Err(error) => {
                         tracing::debug!(
                             notification = %key,
@@ -205,6 +220,21 @@ impl Service {
     /// Before anything is sent, the journal is asked and the fence is raised.
     pub(super) async fn recheck(&self, held: HeldLease) {
         self.end_held(held, Settlement::Recheck).await;
+    }
+
+    /// Has the schedule forget the entry on which it gave this lease.
+    pub(super) async fn forget(&self, held: HeldLease) -> Result<(), ServiceError> {
+        let settled = match held {
+            HeldLease::Entry(lease) => {
+                let forget = Settlement::forget(lease.entry.progress, self.clock.now_ms());
+                with_timeout(self.schedule.settle(*lease, forget)).await
+            }
+            HeldLease::Key(token) => {
+                with_timeout(self.schedule.end_reservation(token, Reservation::Forget)).await
+            }
+        };
+        settled?;
+        Ok(())
     }
 
     async fn end_held(&self, held: HeldLease, settlement: Settlement) {
@@ -277,21 +307,18 @@ impl Service {
             }
             let request = LeaseRequest::for_repair(snapshot.key_in_lane());
             // It may have been claimed already.
-            match self.schedule.lease_one(&request).await? {
-                LeasedOne::Leased(lease) => {
+            match HeldLease::of(self.schedule.lease_one(&request).await?) {
+                Some(HeldLease::Entry(lease)) => {
                     let lease = lease.with_report(Some(LaneReport::CallNow));
                     self.schedule.settle(lease, Settlement::Release).await?;
                 }
                 // Maintenance has loaded it meanwhile.
-                LeasedOne::Reserved(lease) => {
+                Some(HeldLease::Key(token)) => {
                     let recheck = Reservation::Recheck;
-                    self.schedule.end_reservation(lease, recheck).await?;
+                    self.schedule.end_reservation(token, recheck).await?;
                 }
-                LeasedOne::InFlight
-                | LeasedOne::Changing
-                | LeasedOne::MayBeInFlight
-                | LeasedOne::Expected
-                | LeasedOne::Missing => {}
+                // It may have been claimed already.
+                None => {}
             }
             Ok(())
         };

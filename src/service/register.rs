@@ -11,9 +11,7 @@ use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, RegisterResult, Registering};
 use crate::schedule::memory_budget::MemoryReservation;
-use crate::schedule::{
-    Entry, LeaseRequest, LeasedOne, Registered, Reservation, ScheduleError, Settlement,
-};
+use crate::schedule::{Entry, LeaseRequest, Registered, ScheduleError, Settlement};
 use std::sync::Arc;
 use uuid::{Timestamp, Uuid};
 
@@ -185,8 +183,9 @@ impl Service {
 
     async fn remove_one_ended(&self, snapshot: &Snapshot) -> Result<(), ServiceError> {
         let request = LeaseRequest::for_repair(snapshot.key_in_lane());
-        match with_timeout(self.schedule.lease_one(&request)).await? {
-            LeasedOne::Leased(lease) => {
+        let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
+        match HeldLease::of(leasing) {
+            Some(HeldLease::Entry(lease)) => {
                 if let Some(recorder) = &self.recorder
                     && let Err(error) = self.record_interruption(recorder, &lease, snapshot).await
                 {
@@ -197,15 +196,8 @@ impl Service {
                 with_timeout(self.schedule.settle(*lease, settlement)).await?;
             }
             // The schedule has lost its content.
-            LeasedOne::Reserved(lease) => {
-                let forget = Reservation::Forget;
-                with_timeout(self.schedule.end_reservation(lease, forget)).await?;
-            }
-            LeasedOne::InFlight
-            | LeasedOne::Changing
-            | LeasedOne::MayBeInFlight
-            | LeasedOne::Expected
-            | LeasedOne::Missing => {}
+            Some(held) => self.forget(held).await?,
+            None => {}
         }
         Ok(())
     }
@@ -222,23 +214,12 @@ impl Service {
             return Ok(());
         }
         let request = LeaseRequest::for_repair(entry.notification.key_in_lane());
-        match with_timeout(self.schedule.lease_one(&request)).await? {
-            LeasedOne::Leased(lease) => {
-                let forgotten = Settlement::forget(lease.entry.progress, self.clock.now_ms());
-                with_timeout(self.schedule.settle(*lease, forgotten)).await?;
-            }
-            LeasedOne::Reserved(lease) => {
-                let forget = Reservation::Forget;
-                with_timeout(self.schedule.end_reservation(lease, forget)).await?;
-            }
-            LeasedOne::InFlight
-            | LeasedOne::Changing
-            | LeasedOne::MayBeInFlight
-            | LeasedOne::Expected
-            | LeasedOne::Missing => return Ok(()),
+        let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
+        if let Some(held) = HeldLease::of(leasing) {
+            self.forget(held).await?;
+            // Dying here leaves it in the journal alone, as above.
+            self.schedule_new(entry).await?;
         }
-        // Dying here leaves it in the journal alone, as above.
-        self.schedule_new(entry).await.map(drop)?;
         Ok(())
     }
 

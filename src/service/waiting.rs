@@ -7,7 +7,6 @@ use super::timeouts::with_timeout;
 use crate::domain::deferral::{DeferralReason, NOTICED_MS};
 use crate::domain::lane_settings::{CallRate, LaneHold, LaneState};
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::LaneStatus;
 use std::fmt;
@@ -162,7 +161,7 @@ impl Service {
 }
 
 fn is_waiting(snapshot: &Snapshot) -> bool {
-    snapshot.state == State::Scheduled && !snapshot.in_flight && snapshot.set_aside.is_none()
+    snapshot.is_to_be_sent() && !snapshot.in_flight
 }
 
 /// Whether the call that a request by hand asks of a lane that is probed is one of this notification. A lane that is
