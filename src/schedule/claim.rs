@@ -6,7 +6,8 @@
 //! too: destinations that answer come first, and could have calls to make for hours.
 
 use super::PER_VISIT;
-use super::lease::{BareLease, ClaimedLease, Lease};
+use super::claimed_lease::{BareLease, ClaimedLease};
+use super::lease::Lease;
 use crate::domain::lane_health::LaneClass;
 
 /// How many leases a claim may give.

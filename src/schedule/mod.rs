@@ -27,6 +27,7 @@
 //!   put in meanwhile waits for the lease.
 
 pub mod claim;
+mod claimed_lease;
 pub mod decorator;
 pub mod default_keys;
 pub mod endpoints;
@@ -45,12 +46,10 @@ pub mod watched;
 pub mod window;
 
 pub use claim::{ClaimQuota, Claimed};
+pub use claimed_lease::{BareLease, ClaimedLease};
 pub use entry::{BareEntry, Entry, FoundEntry, HeldProgress, Holding};
 pub use error::ScheduleError;
-pub use lease::{
-    BareLease, ClaimedLease, KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Settled,
-    Settlement,
-};
+pub use lease::{KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Settled, Settlement};
 
 use crate::clock::Clock;
 use crate::domain::key::Key;
