@@ -12,6 +12,9 @@ use crate::schedule::{
     BareLease, CLAIMED_EARLY_MS, ClaimedLease, Entry, Lease, Reservation, ScheduleError,
 };
 
+/// After how many milliseconds a notification is tried again that the journal can neither read nor set aside.
+const REFUSED_AGAIN_MS: i64 = 60_000;
+
 impl Worker {
     /// Gives a claimed lease back under which no attempt was made.
     pub(super) async fn release_claimed(&self, lease: ClaimedLease) {
@@ -55,11 +58,12 @@ impl Worker {
                     done = self.set_aside(recorder, &key, why) => done.is_some(),
                     () = self.clock.sleep_until(latest_ms) => false,
                 };
-                match is_set_aside {
-                    true => self.end_bare(lease, Reservation::Forget).await,
-                    // It is tried again. If the lease expired, an attempt would count as interrupted that was not made.
-                    false => self.release_bare(lease).await,
-                }
+                let reservation = match is_set_aside {
+                    true => Reservation::Forget,
+                    // If the lease expired, an attempt would count as interrupted that was not made.
+                    false => Reservation::Defer(self.clock.now_ms() + REFUSED_AGAIN_MS),
+                };
+                self.end_bare(lease, reservation).await;
                 return None;
             }
             tracing::debug!(

@@ -244,8 +244,8 @@ impl Worker {
                         reason,
                         %error,
                         "the journal cannot read a notification, has lost its body or refuses its outcome, and \
-                         refuses to set the notification aside; this server renews its lease, so that it is not sent, \
-                         and tries again; repair the journal"
+                         refuses to set the notification aside; it is not sent, and this server tries again; repair \
+                         the journal"
                     );
                 }
                 Err(error @ JournalError::Unavailable(_)) => {

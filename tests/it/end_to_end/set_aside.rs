@@ -21,7 +21,7 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// What the journal refuses.
 #[derive(Debug, Clone, Copy)]
-enum Damage {
+pub(super) enum Damage {
     /// Attempts of the notification.
     Attempts,
     /// Every change to it.
@@ -71,7 +71,7 @@ impl Damage {
         }
     }
 
-    async fn do_it(self, journal: &JournalConfig) {
+    pub(super) async fn do_it(self, journal: &JournalConfig) {
         let statements = self.statements(matches!(journal, JournalConfig::Postgres(_)));
         sql(journal, statements.0).await;
     }
