@@ -1,8 +1,8 @@
 //! How fast a schedule is loaded beside the traffic. Pure.
 //!
 //! Loading takes time of both stores, and so do attempts. What is due within seconds is loaded as fast as possible, since its
-//! own attempts wait for it. The rest can wait: after each step, loading rests the longer the more attempts of this server
-//! begin late, and not at all while none does.
+//! own attempts wait for it. The rest can wait: as long as attempts are made, loading rests after each step for twice as long as
+//! the step took, and longer if more attempts of this server begin late. With no attempt, it does not rest.
 
 use crate::telemetry::lateness::LatenessCounts;
 use std::time::Duration;
@@ -15,12 +15,14 @@ const FEWEST_ATTEMPTS: u64 = 20;
 const QUIET: Duration = Duration::from_millis(250);
 /// More than one late attempt of so many is too many.
 const ONE_OF: u64 = 100;
-/// The longest rest, in halves of the time that the step took: so loading takes a fifth of the time at least.
+/// The shortest and the longest rest beside attempts, in halves of the time that the step took: so loading takes a third of the
+/// time, and a fifth at least.
+const FEWEST_HALVES: u32 = 4;
 const MOST_HALVES: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// Decides how long loading rests after a step.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pace {
     /// What was counted when it was last judged.
     seen: LatenessCounts,
@@ -32,13 +34,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Begins without rests. `seen` is what was counted until now.
+    /// Begins with the shortest rests. `seen` is what was counted until now.
     pub(super) fn new(seen: LatenessCounts) -> Self {
         Self {
             seen,
             attempts: seen.attempts,
             quiet: Duration::ZERO,
-            halves: 0,
+            halves: FEWEST_HALVES,
         }
     }
 
@@ -65,13 +67,13 @@ impl Pace {
             self.seen = counts;
             self.halves = match late * ONE_OF > attempts {
                 true => (self.halves + 1).min(MOST_HALVES),
-                false => self.halves.saturating_sub(1),
+                false => (self.halves - 1).max(FEWEST_HALVES),
             };
         } else if self.quiet >= QUIET {
             self.seen = counts;
-            self.halves = 0;
+            self.halves = FEWEST_HALVES;
         }
-        let rest = match can_wait {
+        let rest = match can_wait && self.is_beside_attempts() {
             true => (took * self.halves / 2).min(LONGEST_REST),
             false => Duration::ZERO,
         };
@@ -99,37 +101,39 @@ mod tests {
 
     #[test]
     fn loading_rests_the_longer_the_more_steps_delay_attempts() {
-        let mut pace = Pace::default();
-        assert_eq!(rests(&mut pace, &[(100, 0), (100, 1)], true), [0, 0]);
-        let late = rests(&mut pace, &[(100, 2); 10], true);
-        assert_eq!(late, [10, 20, 30, 40, 50, 60, 70, 80, 80, 80]);
-        assert_eq!(rests(&mut pace, &[(100, 0); 9], true)[6..], [10, 0, 0]);
+        let mut pace = Pace::new(LatenessCounts::default());
+        assert_eq!(rests(&mut pace, &[(100, 0), (100, 1)], true), [40, 40]);
+        let late = rests(&mut pace, &[(100, 2); 6], true);
+        assert_eq!(late, [50, 60, 70, 80, 80, 80]);
+        let punctual = rests(&mut pace, &[(100, 0); 6], true);
+        assert_eq!(punctual, [70, 60, 50, 40, 40, 40]);
         assert!(pace.is_beside_attempts());
     }
 
     #[test]
     fn a_few_attempts_are_counted_together_with_later_ones() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(LatenessCounts::default());
         // Fewer than 20 at each step, and none at some of them.
         let few = [(19, 19), (0, 0), (1, 0), (10, 10), (0, 0), (10, 10)];
-        assert_eq!(rests(&mut pace, &few, true), [0, 0, 10, 10, 10, 20]);
+        assert_eq!(rests(&mut pace, &few, true), [40, 40, 50, 50, 50, 60]);
     }
 
     #[test]
-    fn the_last_few_attempts_do_not_slow_it_down_for_good() {
-        let mut pace = Pace::default();
-        assert_eq!(rests(&mut pace, &[(100, 100); 2], true), [10, 20]);
-        // Each step without an attempt takes 40 ms with its rest.
+    fn without_attempts_it_does_not_rest() {
+        let mut pace = Pace::new(LatenessCounts::default());
+        assert_eq!(rests(&mut pace, &[(100, 100); 2], true), [50, 60]);
+        // Each step without an attempt takes 80 ms with its rest.
         let mut steps = vec![(5, 5)];
-        steps.extend([(0, 0); 8]);
+        steps.extend([(0, 0); 5]);
         let after = rests(&mut pace, &steps, true);
-        assert_eq!(after, [20, 20, 20, 20, 20, 20, 20, 0, 0]);
+        assert_eq!(after, [60, 60, 60, 60, 0, 0]);
         assert!(!pace.is_beside_attempts());
+        assert_eq!(rests(&mut pace, &[(20, 0)], true), [40]);
     }
 
     #[test]
     fn what_is_due_soon_does_not_wait_and_no_rest_is_long() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(LatenessCounts::default());
         assert_eq!(rests(&mut pace, &[(100, 100); 8], false), [0; 8]);
         let mut counts = pace.seen;
         counts.attempts += 1;
