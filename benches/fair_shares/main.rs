@@ -148,7 +148,9 @@ async fn measure_beside(round: usize, stores: Stores, trouble: Trouble, seconds:
     let mut rate = None;
     let mut fresh = async |beside: Option<Trouble>| {
         let setup = Setup::start(stores).await;
-        let drained = load::drain(&setup, &receiver, DRAINED).await.per_second;
+        let drained = load::drain(&setup, &receiver, DRAINED, Duration::ZERO)
+            .await
+            .per_second;
         let per_second = *rate.get_or_insert(drained / 2.0);
         let measured = lateness(&setup, &receiver, per_second, seconds, beside).await;
         setup.stop().await;

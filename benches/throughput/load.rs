@@ -36,10 +36,11 @@ pub struct Drained {
 /// How long after the last call the outcomes of all are recorded and settled.
 const SETTLED: Duration = Duration::from_millis(300);
 
-/// Registers `many` notifications that are due at the same instant. The rate counts from that instant on.
-pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> Drained {
+/// Registers `many` notifications that are due at the same instant, `least` after the registrations have begun, or later. The
+/// rate counts from that instant on.
+pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize, least: Duration) -> Drained {
     // The time for registering is a guess. If it was too short, the load is repeated with twice the time.
-    let mut lead = Duration::from_secs(5 + many as u64 / 10_000);
+    let mut lead = Duration::from_secs(5 + many as u64 / 10_000).max(least);
     loop {
         receiver.stats("reset").await;
         let due_ms = now_us() / 1_000 + u64::try_from(lead.as_millis()).expect("short");
@@ -110,12 +111,18 @@ pub async fn single(
     }
 }
 
-/// Registers notifications whose due times are evenly spread, `per_second` in each second of `span`. Returns how
-/// late they arrive.
-pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Duration) -> Lateness {
+/// Registers notifications whose due times are evenly spread, `per_second` in each second of `span`, which begins `least`
+/// after the registrations have begun, or later. Returns how late they arrive.
+pub async fn late(
+    setup: &Setup,
+    receiver: &Receiver,
+    per_second: f64,
+    span: Duration,
+    least: Duration,
+) -> Lateness {
     let many = (per_second * span.as_secs_f64()) as usize;
     receiver.stats("reset").await;
-    let lead_ms = 5_000 + many as u64 / 5;
+    let lead_ms = (5_000 + many as u64 / 5).max(least.as_millis() as u64);
     let first_ms = now_us() / 1_000 + lead_ms;
     let due = |number: usize| first_ms + (number as f64 / per_second * 1e3) as u64;
     register(setup, receiver, (0..many).map(due)).await;

@@ -14,6 +14,9 @@
 //! With `--servers N`, so many servers share the stores, and the loads are registered at all of them. With `--idle-seconds N`,
 //! the processor time is measured too that they take while nothing is due.
 //!
+//! With `--lead-seconds N`, what is due at an instant was registered so long before at least: with a journal, what waits for
+//! more than a minute is verified before it is sent.
+//!
 //! With `--rebuild N`, another measurement is taken instead: N notifications are pending and a thousand of
 //! them become due when Redis is emptied. The result is the time until the first one is delivered, and until
 //! all are back in Redis.
@@ -47,6 +50,7 @@ struct Options {
     lanes: usize,
     late_seconds: u64,
     idle_seconds: u64,
+    lead_seconds: u64,
     servers: usize,
     partitions: usize,
     stores: Vec<Stores>,
@@ -62,6 +66,7 @@ impl Options {
             lanes: 32,
             late_seconds: 10,
             idle_seconds: 0,
+            lead_seconds: 0,
             servers: 1,
             partitions: 1,
             stores: Stores::ALL.to_vec(),
@@ -77,6 +82,7 @@ impl Options {
                 "--lanes" => options.lanes = number()?,
                 "--late-seconds" => options.late_seconds = number()? as u64,
                 "--idle-seconds" => options.idle_seconds = number()? as u64,
+                "--lead-seconds" => options.lead_seconds = number()? as u64,
                 "--servers" => options.servers = number()?.max(1),
                 "--partitions" => options.partitions = number()?,
                 "--rebuild" => options.rebuild = Some(number()?),
@@ -110,7 +116,7 @@ fn main() {
     let Some(options) = Options::parse() else {
         eprintln!(
             "options: --rounds N --notifications N --connections N --lanes N --late-seconds N \
-             --idle-seconds N --servers N --partitions N \
+             --idle-seconds N --lead-seconds N --servers N --partitions N \
              --stores redis|redis+postgres|redis+sqlite|embedded --rebuild N"
         );
         std::process::exit(2);
@@ -137,7 +143,8 @@ async fn measure(options: &Options) {
         for stores in &options.stores {
             let (servers, partitions) = (options.servers, options.partitions);
             let setup = Setup::start_servers(*stores, servers, partitions).await;
-            let drain = load::drain(&setup, &receiver, options.notifications).await;
+            let lead = Duration::from_secs(options.lead_seconds);
+            let drain = load::drain(&setup, &receiver, options.notifications, lead).await;
             let drain_time = drain.time_of_each;
             let drain = yardstick.share(drain.per_second).await;
             println!("round {round}: {stores} drain {drain}; processor time of each: {drain_time}");
@@ -150,7 +157,7 @@ async fn measure(options: &Options) {
             );
             let half = drain.per_second / 2.0;
             let seconds = Duration::from_secs(options.late_seconds);
-            let late = load::late(&setup, &receiver, half, seconds).await;
+            let late = load::late(&setup, &receiver, half, seconds, lead).await;
             println!("round {round}: {stores} late at {half:.0}/s: {late}");
             if options.idle_seconds > 0 {
                 idle(&setup, round, *stores, options).await;

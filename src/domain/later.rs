@@ -6,13 +6,12 @@ use super::lane::Lane;
 /// index of those. The shortest horizon is far longer, so what waits in the journal alone is among them.
 pub const LATER_MS: i64 = 10_000;
 
-/// A registration whose first attempt is due more than this after it was accepted is verified against the journal before it
-/// is sent, in milliseconds. So it may reach the schedule at any time, and a change by hand need not wait for it. A server with
-/// the default horizon never puts such a registration into the schedule; one with a longer horizon, or without one, does.
-pub const FAR_MS: i64 = 3_600_000;
+/// A registration whose first attempt is due more than this after it was accepted is far ahead, in milliseconds. It is verified
+/// against the journal before it is sent. So it may reach the schedule at any time, and a change by hand need not wait for it.
+pub const FAR_MS: i64 = 60_000;
 
-/// Whether a registration is verified before it is sent ([`FAR_MS`]). Both instants as the journal has them, so that all servers
-/// get the same answer.
+/// Whether a registration is far ahead ([`FAR_MS`]). Both instants as the journal has them, so that all servers get the same
+/// answer.
 #[must_use]
 pub fn is_far(registered_ms: i64, first_due_ms: i64) -> bool {
     first_due_ms.saturating_sub(registered_ms) > FAR_MS
@@ -52,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_in_more_than_an_hour_is_far() {
-        for (first_due_ms, expected) in [(1_000, false), (3_601_000, false), (3_601_001, true)] {
+    fn what_is_due_in_more_than_a_minute_is_far() {
+        for (first_due_ms, expected) in [(1_000, false), (61_000, false), (61_001, true)] {
             assert_eq!(is_far(1_000, first_due_ms), expected, "{first_due_ms}");
         }
     }

@@ -63,6 +63,7 @@ pub mod notification;
 pub mod order;
 pub mod outage;
 mod pem;
+pub mod place;
 pub mod priority;
 pub mod progress;
 pub mod proxy_url;

@@ -10,10 +10,10 @@ use super::{
     JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity,
     JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints,
     JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder,
-    ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, Prune, Pruned,
-    ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
-    RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
-    Transition,
+    ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, PlacesPage, Prune,
+    Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering,
+    RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint,
+    TakenJob, Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
@@ -406,6 +406,16 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         let calling = self.inner().pending_page(cursor, until_ms, limit, bodies);
         self.around(JournalCall::PendingPage, calling).await
+    }
+
+    async fn places_page(
+        &self,
+        cursor: Option<Cursor>,
+        until_ms: i64,
+        limit: usize,
+    ) -> Result<PlacesPage, JournalError> {
+        let calling = self.inner().places_page(cursor, until_ms, limit);
+        self.around(JournalCall::PlacesPage, calling).await
     }
 
     async fn changes(

@@ -20,6 +20,7 @@ pub enum JournalCall {
     Pending,
     Pendings,
     PendingPage,
+    PlacesPage,
     Payload,
     Bodies,
     LastAttempts,

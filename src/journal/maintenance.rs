@@ -3,7 +3,7 @@
 
 use super::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError, Noting,
-    PageBodies, Pending, Prune, Pruned, Rebuild,
+    PageBodies, Pending, PlacesPage, Prune, Pruned, Rebuild,
 };
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
@@ -26,6 +26,15 @@ pub trait JournalMaintenance: Send + Sync + 'static {
         limit: usize,
         bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
+
+    /// The places of the notifications of such a page. Only what is in a place is read, and checked: the rest of a
+    /// notification may be damaged.
+    async fn places_page(
+        &self,
+        cursor: Option<Cursor>,
+        until_ms: i64,
+        limit: usize,
+    ) -> Result<PlacesPage, JournalError>;
 
     /// The keys of the notifications that were changed by hand at or after `from_ms` and before `until_ms`,
     /// oldest change first: at most `limit`, after `cursor`. A notification that was changed twice comes

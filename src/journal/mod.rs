@@ -114,7 +114,7 @@ pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::JournalMaintenance;
 pub use payload::{BodyReading, PageBodies, Payload, PayloadContent};
-pub use pending::Pending;
+pub use pending::{Pending, PlacesPage};
 pub use person_act::{LONGEST_TEXT, PersonAct};
 pub use pruning::{Prune, Pruned};
 pub use reads::{JournalReads, MOST_ATTEMPTS_SHOWN};

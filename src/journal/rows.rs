@@ -8,11 +8,15 @@ pub(super) use history::Released;
 pub(super) use notification::{Ladders, StoredNotification};
 
 use super::{
-    AllSetAside, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError, StoredEndpoint,
+    AllSetAside, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError, PlacesPage,
+    StoredEndpoint,
 };
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::endpoint_keys::EndpointKeys;
 use crate::domain::key::Key;
+use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::place::PlaceInLane;
+use crate::domain::priority::Priority;
 use crate::domain::state::State;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 use std::fmt::Display;
@@ -67,6 +71,29 @@ where
     pub(super) fn key(&mut self) -> Result<Key, JournalError> {
         let (topic, id): (&str, &str) = (self.take()?, self.take()?);
         Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
+    }
+
+    /// Reads `row_id, topic, id, lane, priority, series_priority, next_due_ms`, and whether a claim needs its content; adds
+    /// the place to the page.
+    pub(super) fn add_place(&mut self, page: &mut PlacesPage) -> Result<(), JournalError> {
+        self.next += 1;
+        let key = self.key()?;
+        let lane = Lane::from_name(self.take()?);
+        let own: Option<&str> = self.take()?;
+        let of_series: Option<&str> = self.take()?;
+        let priority = Priority::from_stored(of_series.or(own));
+        let place = PlaceInLane {
+            entry: KeyInLane { key, lane },
+            priority: priority
+                .ok_or_else(|| corrupt("priority", &of_series.or(own).unwrap_or_default()))?,
+            due_ms: self.take()?,
+        };
+        let needs_content: bool = self.take()?;
+        match needs_content {
+            true => page.need_content.push(place),
+            false => page.places.push(place),
+        }
+        Ok(())
     }
 
     /// Reads a place in a list: an instant and a row number.

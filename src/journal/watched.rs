@@ -64,6 +64,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         JournalCall::AllSetAside
         | JournalCall::Transitions
         | JournalCall::PendingPage
+        | JournalCall::PlacesPage
         | JournalCall::List
         | JournalCall::LastAttempts
         | JournalCall::LaterLanes

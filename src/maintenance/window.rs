@@ -11,7 +11,7 @@
 
 use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
-use super::recovery::load::{PageReads, read};
+use super::recovery::page::{PageReads, read};
 use crate::clock::Clock;
 use crate::journal::{Cursor, Journal};
 use crate::schedule::window::Window;
@@ -194,7 +194,8 @@ impl WindowLoader {
     /// Loads one page of a run. `false` at the end of the run.
     async fn load_page(&mut self, run: &mut LoadRun) -> Result<bool, MaintenanceError> {
         let page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
-        let restored = self.schedule.restore(&page.entries).await?;
+        let restored = page.put_in(self.schedule.as_ref(), 0..page.len()).await?;
+        run.reads.adapt_contents(&page);
         run.restored.missing += restored.missing;
         run.restored.moved += restored.moved;
         let is_over = page.next.is_none();

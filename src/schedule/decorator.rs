@@ -24,6 +24,7 @@ use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::outage::EndedOutage;
+use crate::domain::place::PlaceInLane;
 use async_trait::async_trait;
 use std::future::Future;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub enum ScheduleCall {
     Holds,
     Scan,
     Restore,
+    RestorePlaces,
     LoadedUntil,
     SetLoadedUntil,
     Dead,
@@ -231,6 +233,14 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         unless_empty!(self, Restore, restore, entries)
+    }
+
+    fn leaves_content(&self) -> bool {
+        self.inner().leaves_content()
+    }
+
+    async fn restore_places(&self, places: &[PlaceInLane]) -> Result<Restored, ScheduleError> {
+        unless_empty!(self, RestorePlaces, restore_places, places)
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {

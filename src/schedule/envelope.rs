@@ -43,6 +43,7 @@ use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::Notification;
 use crate::domain::order::{OrderMode, OrderPlace};
+use crate::domain::place::PlaceInLane;
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -367,8 +368,17 @@ fn decode_order(flags: u8, bytes: &[u8]) -> Result<(Option<Box<OrderPlace>>, &[u
 #[must_use]
 pub fn lane_score(notification: &Notification, progress: &Progress) -> i64 {
     let by_hand = progress.retry_at_ms.map_or(0, |_| BY_HAND_MS);
-    let score = progress.next_due_ms() - by_hand;
-    match notification.priority {
+    moved(progress.next_due_ms() - by_hand, notification.priority)
+}
+
+/// As [`lane_score`], of what has nothing but a place in its lane.
+#[must_use]
+pub fn place_score(place: &PlaceInLane) -> i64 {
+    moved(place.due_ms, place.priority)
+}
+
+fn moved(score: i64, priority: Priority) -> i64 {
+    match priority {
         Priority::High => score - PRIORITY_MS,
         Priority::Normal => score,
         Priority::Low => score + PRIORITY_MS,

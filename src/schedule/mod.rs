@@ -58,6 +58,7 @@ use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::outage::EndedOutage;
+use crate::domain::place::PlaceInLane;
 use async_trait::async_trait;
 use default_keys::ScheduleDefaultKeys;
 use endpoints::ScheduleEndpoints;
@@ -304,6 +305,20 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
     /// entry is not changed. For a caller that has just read the entries in the journal; the journal should
     /// be asked again before they are sent ([`Entry::verify`]). No key may come twice.
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
+
+    /// Whether the content of what is restored may be left to the journal ([`Self::restore_places`]).
+    fn leaves_content(&self) -> bool {
+        false
+    }
+
+    /// As [`Self::restore`], of pending notifications that need nothing but a place in their lane: without a place in an
+    /// order, and without an attempt that was requested by hand. Of a waiting entry with its content, only when it is due
+    /// is compared. A schedule that does not leave content to the journal ([`Self::leaves_content`]) refuses.
+    async fn restore_places(&self, places: &[PlaceInLane]) -> Result<Restored, ScheduleError> {
+        let _ = places;
+        let why = "this schedule holds the content of its entries";
+        Err(ScheduleError::Unavailable(why.to_string()))
+    }
 
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
     /// that is not known. What is pending and due later may be in the journal alone ([`window`]). With

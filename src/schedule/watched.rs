@@ -67,6 +67,7 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         ScheduleCall::Holds
         | ScheduleCall::Scan
         | ScheduleCall::Restore
+        | ScheduleCall::RestorePlaces
         | ScheduleCall::Dead
         | ScheduleCall::Counts
         | ScheduleCall::LaneCounts

@@ -26,6 +26,7 @@ mod order_of_endpoints;
 mod ordering;
 mod payloads;
 mod pending;
+mod places;
 mod postgres_later;
 mod postgres_outages;
 mod postgres_reading;
@@ -266,6 +267,10 @@ macro_rules! contract {
             pending::large_bodies_make_pages_shorter_and_leave_nothing_out,
             pending::pages_without_bodies_are_the_same_but_for_them,
             pending::bodies_are_read_by_their_keys,
+            places::places_are_those_of_the_pages_with_everything,
+            places::what_a_claim_must_know_more_of_is_said_to_need_its_content,
+            places::the_priority_is_that_of_the_series,
+            places::what_cannot_be_read_delays_no_other_place,
             setting_aside::the_oldest_due_is_pending_and_not_set_aside,
             setting_aside::what_is_due_by_an_instant_is_counted_up_to_a_limit,
             setting_aside::what_is_set_aside_is_pending_and_put_into_no_schedule,

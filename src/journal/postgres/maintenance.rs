@@ -13,6 +13,7 @@ use super::lanes;
 use super::later;
 use super::meta;
 use super::pending;
+use super::places;
 use super::pruning;
 use super::set_aside;
 use super::statements::storable;
@@ -23,7 +24,7 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
-    JournalMaintenance, Noting, Pending, PersonAct, Prune, Pruned, Rebuild,
+    JournalMaintenance, Noting, Pending, PersonAct, PlacesPage, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -54,6 +55,20 @@ impl JournalMaintenance for PostgresJournal {
             until_ms,
             limit,
             bodies,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn places_page(
+        &self,
+        cursor: Option<Cursor>,
+        until_ms: i64,
+        limit: usize,
+    ) -> Result<PlacesPage, JournalError> {
+        let call = places::FindPlacesPage {
+            cursor,
+            until_ms,
+            limit,
         };
         self.connections.read(&call).await
     }

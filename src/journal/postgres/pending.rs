@@ -84,6 +84,7 @@ macro_rules! is_set_aside {
          ) ELSE FALSE END"
     };
 }
+pub(super) use is_set_aside;
 
 /// Reads a page: a range of one index, for which the other tables are looked up row by row. PostgreSQL
 /// stores a long body outside of its row. So the bodies of rows beyond the end of the page are not read.

@@ -9,6 +9,7 @@ use super::examination;
 use super::lanes;
 use super::meta;
 use super::pending;
+use super::places;
 use super::pruning;
 use super::set_aside;
 use super::writes;
@@ -20,7 +21,7 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
-    JournalMaintenance, Noting, Pending, PersonAct, Prune, Pruned, Rebuild,
+    JournalMaintenance, Noting, Pending, PersonAct, PlacesPage, Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -40,6 +41,15 @@ impl JournalMaintenance for SqliteJournal {
         bodies: PageBodies,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         Ok(pending::pending_page(&self.readers, cursor, until_ms, limit, bodies).await?)
+    }
+
+    async fn places_page(
+        &self,
+        cursor: Option<Cursor>,
+        until_ms: i64,
+        limit: usize,
+    ) -> Result<PlacesPage, JournalError> {
+        Ok(places::page(&self.readers, cursor, until_ms, limit).await?)
     }
 
     async fn changes(

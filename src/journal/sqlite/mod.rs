@@ -31,6 +31,7 @@ mod meta;
 mod open;
 mod order;
 mod pending;
+mod places;
 mod pruning;
 mod reads;
 mod reseal;

@@ -7,35 +7,19 @@
 //! into the schedule itself, so it does not matter whether it is read here.
 
 use super::pace::SOON_MS;
+use super::page::{FIRST_PAGE, LoadPage, PageReads, read};
 use crate::clock::Clock;
-use crate::journal::{Cursor, JournalError, JournalMaintenance, PageBodies, Pending};
+use crate::journal::{Cursor, Journal, JournalError};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::Recoverable;
-use crate::schedule::window::Window;
-use crate::schedule::{Entry, Restored, Schedule};
+use crate::schedule::{Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
-
-/// Notifications read from the journal at a time: few at first, so that what is due is sent soon, then more with each
-/// page. Of a large page, more entries are of one lane, and Redis takes these together.
-const FIRST_PAGE: usize = 250;
-const LARGEST_PAGE: usize = 16_000;
-/// The largest page while attempts are made, or are about to begin: reading a larger one takes the time of a processor that
-/// they wait for, and whether they were late is known only when it has been read.
-const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 250;
-/// Of pages with bodies, which may be large.
-const LARGEST_PAGE_WITH_BODIES: usize = 2_000;
-/// The smallest page, if the journal is slow: it answers after a few seconds or not at all.
-const SMALLEST_PAGE: usize = 125;
-/// After a page that took longer than this to read, the next is half as large.
-const SLOW_PAGE: Duration = Duration::from_secs(1);
-/// After a page that took less than this to read, the next is twice as large.
-const FAST_PAGE: Duration = Duration::from_millis(500);
 
 /// Entries put into the schedule in one step, between which attempts get their turn.
 const STEP: usize = 2_000;
@@ -45,7 +29,7 @@ const PAGES_AHEAD: usize = 1;
 
 /// Loads a schedule. Can be continued after a failure.
 pub struct Loader<'schedule> {
-    journal: Arc<dyn JournalMaintenance>,
+    journal: Arc<dyn Journal>,
     schedule: &'schedule dyn Schedule,
     /// If only the parts of the schedule are loaded that this instance has to load.
     parts: Option<&'schedule dyn Recoverable>,
@@ -72,68 +56,9 @@ pub struct Loaded {
     pub restored: Restored,
 }
 
-/// How the pages are read.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::maintenance) struct PageReads {
-    /// Up to which due time, in milliseconds since 1970.
-    pub(in crate::maintenance) until_ms: i64,
-    /// Maximum number of notifications of a page.
-    pub(in crate::maintenance) limit: usize,
-    /// Whether the journal is asked again before an entry is sent.
-    pub(in crate::maintenance) verify: bool,
-    bodies: PageBodies,
-}
-
 /// Whether attempts are made while pages are read. Shared with the task that reads.
 #[derive(Debug, Clone, Default)]
 struct BesideAttempts(Arc<AtomicBool>);
-
-impl PageReads {
-    /// For this schedule, up to what is due soon.
-    pub(in crate::maintenance) fn of(
-        schedule: &dyn Schedule,
-        now_ms: i64,
-        limit: usize,
-        verify: bool,
-    ) -> Self {
-        let window = schedule.limits().window;
-        Self {
-            until_ms: window.load_until_ms(now_ms),
-            limit,
-            verify,
-            // Without a horizon, Redis holds everything that the journal may lose. With one, the journal is asked anyway
-            // before what was loaded is sent, and the attempt reads the body there.
-            bodies: match schedule.recoverable() {
-                Some(_) if window == Window::WHOLE => PageBodies::All,
-                Some(_) | None => PageBodies::None,
-            },
-        }
-    }
-
-    /// Fits the size of the next page to how long the last one took to read, and to whether the next one is `beside_attempts`.
-    fn adapt(&mut self, took: Duration, beside_attempts: bool) {
-        let largest = match self.bodies {
-            _ if beside_attempts => LARGEST_PAGE_BESIDE_ATTEMPTS,
-            PageBodies::All => LARGEST_PAGE_WITH_BODIES,
-            PageBodies::None => LARGEST_PAGE,
-        };
-        let limit = match took {
-            slow if slow > SLOW_PAGE => self.limit / 2,
-            fast if fast < FAST_PAGE => self.limit * 2,
-            _ => self.limit,
-        };
-        self.limit = limit.clamp(SMALLEST_PAGE, largest);
-    }
-}
-
-/// A page of the pending notifications.
-pub(in crate::maintenance) struct LoadPage {
-    pub(in crate::maintenance) entries: Vec<Entry>,
-    /// When the first of them is due.
-    pub(in crate::maintenance) from_ms: i64,
-    /// The cursor of the next page; `None` if this is the last.
-    pub(in crate::maintenance) next: Option<Cursor>,
-}
 
 /// Reads pages ahead in a task of its own. The task ends after the last page, or after a failure.
 struct ReadAhead {
@@ -145,11 +70,7 @@ impl<'schedule> Loader<'schedule> {
     /// Begins to load a schedule. With `verify`, the journal is asked again before an entry is sent. That is
     /// needed if a notification can change after it was read.
     #[must_use]
-    pub fn new(
-        journal: Arc<dyn JournalMaintenance>,
-        schedule: &'schedule dyn Schedule,
-        verify: bool,
-    ) -> Self {
+    pub fn new(journal: Arc<dyn Journal>, schedule: &'schedule dyn Schedule, verify: bool) -> Self {
         Self {
             journal,
             schedule,
@@ -199,14 +120,13 @@ impl<'schedule> Loader<'schedule> {
         };
         // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
-        let end = page.entries.len().min(self.put_in + STEP);
-        let part = &page.entries[self.put_in..end];
-        let restored = self.schedule.restore(part).await?;
+        let end = page.len().min(self.put_in + STEP);
+        let restored = page.put_in(self.schedule, self.put_in..end).await?;
         self.done.restored.missing += restored.missing;
         self.done.restored.moved += restored.moved;
-        self.done.read += part.len() as u64;
+        self.done.read += (end - self.put_in) as u64;
         self.put_in = end;
-        if end < page.entries.len() {
+        if end < page.len() {
             return Ok(true);
         }
         if page.next.is_none() {
@@ -243,23 +163,19 @@ impl<'schedule> Loader<'schedule> {
             Some(Ok(mut page)) => {
                 self.cursor = page.next;
                 if let Some(parts) = self.parts {
-                    let is_loading = |entry: &Entry| parts.is_loading(&entry.notification.lane);
-                    page.entries.retain(is_loading);
+                    page.retain(|lane| parts.is_loading(lane));
                 }
                 self.from_ms = page.from_ms;
                 if self.can_wait() {
                     // A schedule takes entries of one lane together. What is due soon stays in its order.
-                    let lanes = |one: &Entry, other: &Entry| {
-                        one.notification.lane.cmp(&other.notification.lane)
-                    };
-                    page.entries.sort_by(lanes);
+                    page.sort_by_lane();
                 }
                 Ok(page)
             }
             Some(Err(error)) => {
                 self.reading = None;
                 // The page may have been too large for the time that a statement may take.
-                self.reads.limit = (self.reads.limit / 2).max(SMALLEST_PAGE);
+                self.reads.halve();
                 Err(error)
             }
             None => {
@@ -280,7 +196,7 @@ impl<'schedule> Loader<'schedule> {
 
 impl ReadAhead {
     fn start(
-        journal: Arc<dyn JournalMaintenance>,
+        journal: Arc<dyn Journal>,
         mut cursor: Option<Cursor>,
         mut reads: PageReads,
         (clock, attempts): (Arc<dyn Clock>, BesideAttempts),
@@ -296,6 +212,9 @@ impl ReadAhead {
                 let beside_attempts = reads.verify
                     && (is_soon(from_ms, &*clock) || attempts.0.load(Ordering::Relaxed));
                 reads.adapt(started.elapsed(), beside_attempts);
+                if let Ok(page) = &page {
+                    reads.adapt_contents(page);
+                }
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
                 }
@@ -313,34 +232,13 @@ fn is_soon(due_ms: i64, clock: &dyn Clock) -> bool {
     due_ms <= clock.now_ms() + SOON_MS
 }
 
-/// Reads the page after a cursor.
-pub(in crate::maintenance) async fn read(
-    journal: &dyn JournalMaintenance,
-    cursor: Option<Cursor>,
-    reads: PageReads,
-) -> Result<LoadPage, JournalError> {
-    let reading = journal.pending_page(cursor, reads.until_ms, reads.limit, reads.bodies);
-    let (pending, next) = reading.await?;
-    let entry = |pending: Pending| Entry {
-        verify: reads.verify,
-        ..Entry::scheduled(pending.notification, pending.progress)
-    };
-    let entries: Vec<Entry> = pending.into_iter().map(entry).collect();
-    let first = entries.first();
-    Ok(LoadPage {
-        from_ms: first.map_or(i64::MIN, |first| first.progress.next_due_ms()),
-        entries,
-        next,
-    })
-}
-
 /// Puts the pending notifications that are due soon and not set aside into a schedule that is not yet in use. If the schedule
 /// is in memory, the bodies stay in the journal: together they may be larger than the memory.
 ///
 /// # Errors
 /// [`MaintenanceError`] if a store fails; the schedule is then incomplete.
 pub async fn load(
-    journal: Arc<dyn JournalMaintenance>,
+    journal: Arc<dyn Journal>,
     schedule: &dyn Schedule,
 ) -> Result<Loaded, MaintenanceError> {
     let mut loader = Loader::new(journal, schedule, false);

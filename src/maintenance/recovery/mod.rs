@@ -31,6 +31,7 @@ mod announce;
 mod inspection;
 pub mod load;
 mod pace;
+pub(super) mod page;
 pub mod resync;
 
 use crate::journal::{Actor, Journal, Rebuild};

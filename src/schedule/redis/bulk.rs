@@ -1,31 +1,24 @@
-//! Calls about many entries: scanning, restoring, reindexing.
+//! Calls about many entries: scanning and reindexing. Restoring is in `restoring.rs`.
 
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, lane_settings, outages, slot, window};
+use super::{RedisSchedule, lane_settings, outages, restoring, window};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::outage::EndedOutage;
+use crate::domain::place::PlaceInLane;
 use crate::schedule::default_keys::ScheduleDefaultKeys;
 use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
 use async_trait::async_trait;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::sync::atomic::Ordering;
 
 /// Maximum number of keys looked up by one script.
 pub const MOST_LOOKED_UP: usize = 500;
-/// Maximum number of entries restored by one script, and maximum of their bytes: a script must not block
-/// Redis for much longer than a millisecond.
-const MOST_RESTORED: usize = 200;
-const MOST_RESTORED_BYTES: usize = 512 * 1024;
-/// Maximum number of restore scripts that wait for a reply at a time: while Redis runs one, the next is on
-/// the network.
-const AT_ONCE: usize = 3;
 
 #[async_trait]
 impl ScheduleMaintenance for RedisSchedule {
@@ -34,7 +27,17 @@ impl ScheduleMaintenance for RedisSchedule {
     }
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        restore(&self.partitions, entries).await
+        restoring::restore(&self.partitions, entries).await
+    }
+
+    fn leaves_content(&self) -> bool {
+        self.partitions
+            .iter()
+            .all(|partition| partition.context.leaves_bodies)
+    }
+
+    async fn restore_places(&self, places: &[PlaceInLane]) -> Result<Restored, ScheduleError> {
+        restoring::restore(&self.partitions, places).await
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
@@ -71,18 +74,6 @@ impl ScheduleMaintenance for RedisSchedule {
     fn default_keys(&self) -> Option<&dyn ScheduleDefaultKeys> {
         Some(self)
     }
-}
-
-/// For each partition, the indices of its lanes in `lanes`.
-pub fn by_partition<'lane>(
-    lanes: impl Iterator<Item = &'lane Lane>,
-    partitions: usize,
-) -> Vec<Vec<usize>> {
-    let mut places = vec![Vec::new(); partitions];
-    for (place, lane) in lanes.enumerate() {
-        places[slot(lane.as_str(), partitions)].push(place);
-    }
-    places
 }
 
 /// The entry of one key without its content; `None` if it cannot be read, so that the others are still
@@ -201,68 +192,6 @@ fn next_place(
             .map(|next| format!("{next}-0")),
         place => Some(format!("{number}-{place}")),
     }
-}
-
-async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored, ScheduleError> {
-    let lanes = entries.iter().map(|entry| &entry.notification.lane);
-    let mut places = by_partition(lanes, partitions.len());
-    let mut calls = Vec::new();
-    for (partition, places) in partitions.iter().zip(&mut places) {
-        // A script puts all its entries of one lane in at once. The sort is stable, so these stay in their order.
-        places.sort_by_key(|place| entries[*place].notification.lane.as_str());
-        for places in cut(places, entries) {
-            calls.push(call(partition, places, entries));
-        }
-    }
-    let add = |all: Restored, some: Restored| async move {
-        Ok(Restored {
-            missing: all.missing + some.missing,
-            moved: all.moved + some.moved,
-        })
-    };
-    stream::iter(calls)
-        .buffered(AT_ONCE)
-        .try_fold(Restored::default(), add)
-        .await
-}
-
-/// Splits the entries into parts. Each part is restored by one script.
-fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places [usize]> {
-    let mut parts = Vec::new();
-    while !places.is_empty() {
-        let mut bytes = 0;
-        let many = places.iter().take(MOST_RESTORED).take_while(|place| {
-            let fits = bytes < MOST_RESTORED_BYTES;
-            bytes += envelope::estimated_bytes(&entries[**place]);
-            fits
-        });
-        let (part, rest) = places.split_at(many.count());
-        parts.push(part);
-        places = rest;
-    }
-    parts
-}
-
-/// Restores one part. Its entries are encoded when it is sent, while Redis runs the script of the part
-/// before.
-async fn call(
-    partition: &Partition,
-    places: &[usize],
-    entries: &[Entry],
-) -> Result<Restored, ScheduleError> {
-    let context = &partition.context;
-    let mut command = context.call(&partition.restore);
-    command.arg(context.channel());
-    let earliest_ms =
-        context.add_recorded(&mut command, places.iter().map(|place| &entries[*place]));
-    let mut reply = context
-        .run(&partition.bulk, &partition.restore, &command)
-        .await?;
-    context.wake.bring_forward(earliest_ms);
-    Ok(Restored {
-        missing: reply.number()?.unsigned_abs(),
-        moved: reply.number()?.unsigned_abs(),
-    })
 }
 
 /// See [`crate::schedule::recoverable::Recoverable::reindex`]. A cursor is as for [`scan`].

@@ -9,6 +9,7 @@ use super::reply::ScriptReply;
 use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
+use crate::domain::place::PlaceInLane;
 use crate::schedule::envelope::{self, BodyWriting};
 use crate::schedule::{CLAIMED_EARLY_MS, Entry, Limits, ScheduleError};
 use redis::Cmd;
@@ -194,50 +195,49 @@ impl Context {
             && entry.progress.retry_at_ms.is_none()
     }
 
-    /// Adds the arguments for each entry that was read in the journal, as [`Context::add_entries`]. Of one that may be bare,
-    /// only the header of the envelope.
-    pub fn add_recorded<'entry>(
-        &self,
-        command: &mut Cmd,
-        entries: impl IntoIterator<Item = &'entry Entry>,
-    ) -> i64 {
-        self.add(command, entries, |entry| match self.may_be_bare(entry) {
-            true => (true, envelope::encode_header(entry).to_vec()),
-            false => (entry.verify, self.encode(entry)),
-        })
+    /// Adds the arguments for an entry that was registered: key, lane, its score in the lane, when it was accepted, envelope. It
+    /// has its content: most first attempts come soon, and a journal that loses what it has accepted last, as to a primary that
+    /// fails, gets it back from here. Returns when it is to be claimed.
+    pub fn add_registered(&self, command: &mut Cmd, entry: &Entry) -> i64 {
+        self.add(command, entry, false, true)
     }
 
-    /// Adds the arguments for each entry: key, lane, its score in the lane, when it was accepted, envelope. Returns the earliest
-    /// due time.
-    pub fn add_entries<'entry>(
-        &self,
-        command: &mut Cmd,
-        entries: impl IntoIterator<Item = &'entry Entry>,
-    ) -> i64 {
-        self.add(command, entries, |entry| (entry.verify, self.encode(entry)))
+    /// Adds the arguments for an entry that was read in the journal: key, lane, its score in the lane, and its envelope; of
+    /// one that is bare, only the header. Returns when it is to be claimed.
+    pub fn add_recorded(&self, command: &mut Cmd, entry: &Entry) -> i64 {
+        self.add(command, entry, self.may_be_bare(entry), false)
     }
 
-    /// Adds the arguments for each entry. `encode` returns whether the journal is asked first, and the bytes.
-    fn add<'entry>(
-        &self,
-        command: &mut Cmd,
-        entries: impl IntoIterator<Item = &'entry Entry>,
-        encode: impl Fn(&Entry) -> (bool, Vec<u8>),
-    ) -> i64 {
-        let mut earliest_ms = i64::MAX;
-        for entry in entries {
-            let (asks_first, bytes) = encode(entry);
-            let early_ms = if asks_first { CLAIMED_EARLY_MS } else { 0 };
-            earliest_ms = earliest_ms.min(entry.progress.next_due_ms() - early_ms);
-            let score = envelope::lane_score(&entry.notification, &entry.progress) - early_ms;
-            command
-                .arg(entry.notification.key.as_str())
-                .arg(entry.notification.lane.as_str())
-                .arg(score)
-                .arg(entry.notification.registered_ms)
-                .arg(bytes);
+    /// Adds the arguments for a place that was read in the journal, as [`Context::add_recorded`], without an envelope. Returns
+    /// when it is to be claimed.
+    pub fn add_place(&self, command: &mut Cmd, place: &PlaceInLane) -> i64 {
+        command
+            .arg(place.entry.key.as_str())
+            .arg(place.entry.lane.as_str())
+            .arg(envelope::place_score(place) - CLAIMED_EARLY_MS)
+            .arg("");
+        place.due_ms - CLAIMED_EARLY_MS
+    }
+
+    fn add(&self, command: &mut Cmd, entry: &Entry, is_bare: bool, is_new: bool) -> i64 {
+        let notification = &entry.notification;
+        // The journal is asked first.
+        let early_ms = match is_bare || entry.verify {
+            true => CLAIMED_EARLY_MS,
+            false => 0,
+        };
+        command
+            .arg(notification.key.as_str())
+            .arg(notification.lane.as_str())
+            .arg(envelope::lane_score(notification, &entry.progress) - early_ms);
+        if is_new {
+            command.arg(notification.registered_ms);
         }
-        earliest_ms
+        match is_bare {
+            true => command.arg(&envelope::encode_header(entry)[..]),
+            false => command.arg(self.encode(entry)),
+        };
+        entry.progress.next_due_ms() - early_ms
     }
 
     /// The channel as an argument of a script that places lanes: `publish_if_first` in `lanes.lua`.

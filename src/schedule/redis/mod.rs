@@ -64,6 +64,7 @@ mod poll;
 mod reads;
 mod recovery;
 mod reply;
+mod restoring;
 mod script;
 mod script_text;
 mod servers;
@@ -302,6 +303,18 @@ fn slot(name: &str, partitions: usize) -> usize {
     });
     let hash = hash ^ (hash >> 32);
     usize::try_from(hash % partitions as u64).expect("invariant: below the number of partitions")
+}
+
+/// For each partition, the indices of its lanes in `lanes`.
+fn by_partition<'lane>(
+    lanes: impl Iterator<Item = &'lane Lane>,
+    partitions: usize,
+) -> Vec<Vec<usize>> {
+    let mut places = vec![Vec::new(); partitions];
+    for (place, lane) in lanes.enumerate() {
+        places[slot(lane.as_str(), partitions)].push(place);
+    }
+    places
 }
 
 #[cfg(test)]

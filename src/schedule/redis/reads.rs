@@ -1,6 +1,7 @@
 //! The calls that only read. A call about certain entries goes to the partitions of their lanes.
 
-use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
+use super::bulk::{MOST_LOOKED_UP, holding};
+use super::by_partition;
 use super::partition::Partition;
 use super::reply::Item;
 use super::{RedisSchedule, dead, lane_counts, lane_pages, pending_count};

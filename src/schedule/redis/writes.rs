@@ -101,7 +101,10 @@ async fn register(
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
     command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());
-    let earliest_ms = context.add_entries(&mut command, &batch);
+    let mut earliest_ms = i64::MAX;
+    for entry in &batch {
+        earliest_ms = earliest_ms.min(context.add_registered(&mut command, entry));
+    }
     let mut reply = context
         .run_marking_repeat(connection, script, &command, prompt)
         .await?;

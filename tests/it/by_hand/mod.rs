@@ -341,7 +341,7 @@ async fn what_is_far_ahead_is_cancelled_at_once_and_verified_when_its_registrati
 }
 
 #[tokio::test]
-async fn what_is_due_within_an_hour_is_not_verified() {
+async fn what_is_due_within_a_minute_is_not_verified() {
     let scene = Scene::new().await;
     let near = delayed("near", FAR_MS);
     scene

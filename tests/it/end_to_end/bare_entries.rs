@@ -2,7 +2,7 @@
 //! what the journal has.
 
 use super::on_stores;
-use super::set_aside::sql;
+use super::set_aside::{Damage, sql};
 use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
@@ -15,6 +15,7 @@ use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::{JournalConfig, PostgresUrl};
 use ringback::domain::lane::Lane;
+use ringback::schedule::CLAIMED_EARLY_MS;
 use serde_json::json;
 
 macro_rules! on_journals_beside_redis {
@@ -27,8 +28,10 @@ on_journals_beside_redis!(
     a_place_that_is_too_early_is_corrected,
     what_has_ended_or_is_set_aside_is_not_sent,
     what_the_journal_cannot_read_is_set_aside,
+    what_can_neither_be_read_nor_set_aside_is_tried_again,
     one_that_lost_its_content_keeps_its_order,
     what_waits_for_a_retry_takes_little_and_is_retried,
+    what_is_due_in_more_than_a_minute_can_be_changed_at_once,
 );
 
 const MINUTE_MS: i64 = 60_000;
@@ -83,9 +86,11 @@ async fn a_place_that_is_too_early_is_corrected(stores: Stores) {
     deliver_another(&server, &mut merchant, "b").await;
     until_leases_are_back(&mut redis).await;
     assert_eq!(held(&mut redis).await, 1);
-    server.clock().turn_to(BEGIN_MS + 30 * MINUTE_MS - 1);
+    server
+        .clock()
+        .turn_to(BEGIN_MS + 30 * MINUTE_MS - CLAIMED_EARLY_MS - 1);
     deliver_another(&server, &mut merchant, "c").await;
-    server.clock().advance(1);
+    server.clock().advance(CLAIMED_EARLY_MS + 1);
     assert_eq!(merchant.call().await.body, b"id=a");
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 1);
@@ -159,6 +164,56 @@ async fn what_the_journal_cannot_read_is_set_aside(stores: Stores) {
     assert!(merchant.arrived().is_none());
 }
 
+/// Its lease is given back in time: the end of one that expires counts as an attempt that was interrupted.
+async fn what_can_neither_be_read_nor_set_aside_is_tried_again(stores: Stores) {
+    let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
+    let server = Server::start_by_hand(stores).await;
+    let mut redis = redis_of(&server).await;
+    let asked = with_ladder("broken", &merchant, &["4m"]);
+    server.register(asked).await;
+    assert_eq!(merchant.call().await.attempt(), 1);
+    server.until_attempts("broken", 1).await;
+    until_leases_are_back(&mut redis).await;
+    let damage = "UPDATE notifications SET ladder = ladder || ' and damage'";
+    sql(&server.config().journal, damage).await;
+    Damage::Note.do_it(&server.config().journal).await;
+    server.clock().advance(4 * MINUTE_MS);
+    for again in 0..3 {
+        let expires_ms = until_leased(&mut redis).await;
+        if again == 2 {
+            let repair = "UPDATE notifications SET ladder = replace(ladder, ' and damage', '')";
+            sql(&server.config().journal, repair).await;
+        }
+        // Later than that, no attempt would begin under this lease.
+        let timeout_ms =
+            i64::try_from(server.config().delivery.timeout.as_millis()).expect("short");
+        server.clock().turn_to(expires_ms - timeout_ms);
+        until_leases_are_back(&mut redis).await;
+        server.clock().advance(MINUTE_MS);
+    }
+    assert_eq!(merchant.call().await.attempt(), 2);
+    let view = server.until_state("broken", "delivered").await;
+    assert_eq!(view["attempts_made"], 2);
+    assert_eq!(view["attempts"].as_array().map(Vec::len), Some(2));
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+/// Waits until `t/broken` is leased; says when the lease ends, in milliseconds since 1970.
+async fn until_leased(redis: &mut MultiplexedConnection) -> i64 {
+    within("it to be leased", async {
+        let lease = Cmd::zscore("{rb:0}:leases", "t/broken");
+        loop {
+            let found: Option<i64> = lease.query_async(redis).await.expect("a score");
+            match found {
+                Some(expiry_us) => return expiry_us / 1_000,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
 /// A strict second number that is due, whose first number is not.
 async fn one_that_lost_its_content_keeps_its_order(stores: Stores) {
     let mut merchant = Merchant::start().await;
@@ -194,18 +249,57 @@ async fn what_waits_for_a_retry_takes_little_and_is_retried(stores: Stores) {
     assert_eq!(merchant.call().await.attempt(), 1);
     server.until_attempts("a", 1).await;
     until_leases_are_back(&mut redis).await;
-    let envelopes = Cmd::hlen("{rb:0}:jobs");
-    let envelopes: usize = envelopes.query_async(&mut redis).await.expect("a number");
-    assert_eq!((envelopes, held(&mut redis).await), (0, 1));
-    server.clock().advance(4 * MINUTE_MS - 1);
+    assert_eq!(
+        (envelopes(&mut redis).await, held(&mut redis).await),
+        (0, 1)
+    );
+    server.clock().advance(4 * MINUTE_MS - CLAIMED_EARLY_MS - 1);
     assert!(merchant.arrived().is_none());
-    server.clock().advance(1);
+    server.clock().advance(CLAIMED_EARLY_MS + 1);
     assert_eq!(merchant.call().await.attempt(), 2);
     let view = server.until_state("a", "delivered").await;
     assert_eq!(
         view["attempts"][1]["started_at"],
         view["attempts"][1]["due_at"]
     );
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn envelopes(redis: &mut MultiplexedConnection) -> usize {
+    let envelopes = Cmd::hlen("{rb:0}:jobs");
+    envelopes.query_async(redis).await.expect("a number")
+}
+
+async fn what_is_due_in_more_than_a_minute_can_be_changed_at_once(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let mut redis = redis_of(&server).await;
+    for id in ["cancelled", "moved", "retried"] {
+        let mut asked = registration(id, &merchant);
+        asked["delay"] = json!("30m");
+        server.register(asked).await;
+    }
+    let change = async |method, path: &str, body| {
+        let path = format!("/v1/notifications/t/{path}");
+        server.call(method, &path, body).await
+    };
+    assert_eq!(change(Method::DELETE, "cancelled", None).await.0, 200);
+    let later = Some(json!({ "delay": "50m" }));
+    assert_eq!(change(Method::PATCH, "moved", later).await.0, 200);
+    assert_eq!(change(Method::POST, "retried/retry", None).await.0, 200);
+    assert_eq!(merchant.call().await.body, b"id=retried");
+    server.until_state("retried", "delivered").await;
+    until_leases_are_back(&mut redis).await;
+    assert_eq!(held(&mut redis).await, 1);
+    server
+        .clock()
+        .advance(50 * MINUTE_MS - CLAIMED_EARLY_MS - 1);
+    deliver_another(&server, &mut merchant, "other").await;
+    assert!(merchant.arrived().is_none());
+    server.clock().advance(CLAIMED_EARLY_MS + 1);
+    assert_eq!(merchant.call().await.body, b"id=moved");
+    server.until_state("moved", "delivered").await;
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }

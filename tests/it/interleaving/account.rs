@@ -5,6 +5,7 @@ use super::operations::{Answer, Before, Operation};
 use super::run::{Answered, Outcome};
 use super::world::{JUDGE, LONGEST_CALL, World, key, look};
 use ringback::domain::attempt::Outcome as Ending;
+use ringback::domain::lane::KeyInLane;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use std::fmt::Write as _;
@@ -34,8 +35,19 @@ pub async fn until_ended(world: &World, ids: &[&str]) -> Result<(), String> {
         for id in ids {
             let key = key(id);
             let stands = judge.journal.find(&key).await.expect("read");
-            let held = judge.schedule.find(&key).await.expect("found");
-            let state = stands.map(|stands| stands.state);
+            let (state, held) = match stands {
+                Some(stands) => {
+                    let state = Some(stands.state);
+                    let lane = stands.lane;
+                    let holds = judge.schedule.holds(&[KeyInLane { key, lane }]).await;
+                    let held = holds.expect("found")[0];
+                    (state, held.map(|held| format!("{held:?}")))
+                }
+                None => {
+                    let found = judge.schedule.find(&key).await.expect("found");
+                    (None, found.map(|found| format!("{found:?}")))
+                }
+            };
             if state == Some(State::Scheduled) || held.is_some() {
                 let _ = write!(left, "{id} stands still: {state:?}, {held:?} ");
             }

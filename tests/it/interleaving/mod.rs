@@ -32,7 +32,7 @@ use ringback::schedule::window::Window;
 use run::{Trial, Trouble, run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use world::{Kind, Redis, SHORT_WINDOW, World};
+use world::{Kind, LONG_WINDOW, Redis, SHORT_WINDOW, World};
 
 /// Orders tried of each pair, state and trouble, unless asked for otherwise.
 const SHORT: u64 = 3;
@@ -47,6 +47,12 @@ async fn all(kind: Kind, whose: Redis, troubles: &[Trouble]) {
 /// Where what is due in more than some seconds waits in the journal alone.
 async fn all_with_window(kind: Kind, whose: Redis, troubles: &[Trouble]) {
     let world = World::of(kind, whose, SHORT_WINDOW).await;
+    all_of(world, kind, whose, Operation::ALL_WITH_WINDOW, troubles).await;
+}
+
+/// Where what waits for a later attempt, or was loaded, has only its place in its lane in Redis.
+async fn all_bare(kind: Kind, whose: Redis, troubles: &[Trouble]) {
+    let world = World::of(kind, whose, LONG_WINDOW).await;
     all_of(world, kind, whose, Operation::ALL_WITH_WINDOW, troubles).await;
 }
 
@@ -135,4 +141,19 @@ async fn with_a_window_on_redis_with_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_window_on_redis_that_is_set_back_with_postgres() {
     all_with_window(Kind::RedisAndPostgres, Redis::Own, OF_REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_bare_entries_on_redis_with_sqlite() {
+    all_bare(Kind::RedisAndSqlite, Redis::Shared, OF_SERVERS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_bare_entries_on_redis_with_postgres() {
+    all_bare(Kind::RedisAndPostgres, Redis::Shared, OF_SERVERS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_bare_entries_on_redis_that_is_set_back_with_postgres() {
+    all_bare(Kind::RedisAndPostgres, Redis::Own, OF_REDIS).await;
 }

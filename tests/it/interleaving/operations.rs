@@ -79,7 +79,7 @@ pub enum Before {
     Unknown,
     /// It is due.
     Due,
-    /// It is due in half a minute.
+    /// It is due in half a minute, or later ([`World::later_ms`]).
     Later,
     /// Its only attempt has failed.
     Dead,
@@ -169,7 +169,7 @@ impl World {
         match before {
             Before::Unknown => {}
             Before::Due => register(0).await,
-            Before::Later => register(30_000).await,
+            Before::Later => register(self.later_ms()).await,
             Before::Loadable => {
                 self.outlast_the_last_loss();
                 // Whatever was loaded before is noted, and this is due after it.

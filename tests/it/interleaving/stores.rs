@@ -48,6 +48,7 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::Find => Some("schedule.find"),
         ScheduleCall::Holds => Some("schedule.holds"),
         ScheduleCall::Restore => Some("schedule.restore"),
+        ScheduleCall::RestorePlaces => Some("schedule.restore_places"),
         ScheduleCall::LoadedUntil => Some("schedule.loaded_until"),
         ScheduleCall::SetLoadedUntil => Some("schedule.set_loaded_until"),
         ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),
@@ -102,6 +103,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Pending => Some("journal.pending"),
         JournalCall::Pendings => Some("journal.pendings"),
         JournalCall::PendingPage => Some("journal.pending_page"),
+        JournalCall::PlacesPage => Some("journal.places_page"),
         JournalCall::Bodies => Some("journal.bodies"),
         JournalCall::AllSetAside
         | JournalCall::Transitions

@@ -18,6 +18,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
+use ringback::domain::later::FAR_MS;
 use ringback::domain::notification::{Registration, Start, Target};
 use ringback::domain::order::OrderPlace;
 use ringback::domain::priority::Priority;
@@ -56,6 +57,8 @@ const LIMITS: Limits = Limits {
 };
 /// A short window: what is due in more than 20 s waits in the journal alone, and is loaded 10 s before it is due.
 pub const SHORT_WINDOW: Window = Window::of(Duration::from_secs(20));
+/// A long window: nothing waits in the journal alone, and what waits for a later attempt is bare in Redis.
+pub const LONG_WINDOW: Window = Window::of(Duration::from_secs(3_600));
 /// After how long something may be loaded that was registered to be due in half a minute, in milliseconds.
 pub const LOADABLE_MS: i64 = 21_000;
 /// How long a call may last.
@@ -200,6 +203,15 @@ impl World {
         }
     }
 
+    /// After how long something is due that is registered for later, in milliseconds: in the long window, so late that it is
+    /// verified before it is sent.
+    pub fn later_ms(&self) -> i64 {
+        match self.window == LONG_WINDOW {
+            true => FAR_MS + 1_000,
+            false => 30_000,
+        }
+    }
+
     /// A registration of something. If it has a place in an order, the order key is its id up to the hyphen.
     pub fn registration(&self, id: &str, registered: Registered, delay_ms: i64) -> Registration {
         let Registered { good, most, order } = registered;
@@ -210,7 +222,7 @@ impl World {
         let ladder = match most {
             Most::One => r#"{"intervals":[],"window":"1h"}"#,
             // Its second attempt is due after the horizon.
-            Most::Three if self.window != Window::WHOLE => {
+            Most::Three if self.window == SHORT_WINDOW => {
                 r#"{"intervals":["30s","1s"],"window":"1h"}"#
             }
             Most::Three => r#"{"intervals":["1s","1s"],"window":"1h"}"#,

@@ -348,6 +348,12 @@ async fn a_page_of_what_is_pending_reads_no_more_than_it_gives() {
     assert_eq!(page.len(), 20);
     let read = rows_read(&store, journal).await;
     assert!(read <= 70, "{read} rows were read");
+    let journal = store.open().await;
+    let page = journal.places_page(None, i64::MAX, 20).await.expect("read");
+    assert_eq!(page.places.len(), 20);
+    let read = rows_read(&store, journal).await;
+    // Two tables.
+    assert!(read <= 50, "{read} rows were read for places");
 }
 
 #[tokio::test]

@@ -10,8 +10,9 @@ use ringback::domain::key::Key;
 use ringback::domain::snapshot::SetAside;
 use ringback::domain::state::State;
 use ringback::journal::{
-    AllSetAside, ChangeResult, Journal, PageBodies, Prune, Recorded, SettingAside,
+    AllSetAside, ChangeResult, Journal, PageBodies, Pending, Prune, Recorded, SettingAside,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Sets one aside five milliseconds after [`START_MS`].
@@ -31,6 +32,10 @@ fn since_then(reason: &str) -> Option<SetAside> {
     })
 }
 
+fn keys_of(page: &[Pending]) -> impl Iterator<Item = Key> {
+    page.iter().map(|pending| pending.notification.key.clone())
+}
+
 /// Everything that a schedule would be loaded with, read in pages of so many.
 async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
     let (mut found, mut cursor) = (Vec::new(), None);
@@ -42,10 +47,14 @@ async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
         let reading = journal.pending_page(cursor, i64::MAX, limit, PageBodies::None);
         let (without_bodies, same_next) = reading.await.expect("read");
         assert_eq!(same_next, next);
-        let same = (page.iter().zip(&without_bodies))
-            .all(|(one, other)| one.notification.key == other.notification.key);
-        assert!(same && page.len() == without_bodies.len());
-        found.extend(page.iter().map(|pending| pending.notification.key.clone()));
+        assert!(keys_of(&page).eq(keys_of(&without_bodies)));
+        let places = journal.places_page(cursor, i64::MAX, limit).await;
+        let places = places.expect("read");
+        assert_eq!(places.next, next);
+        let of_all = places.places.iter().chain(&places.need_content);
+        let keys: BTreeSet<Key> = of_all.map(|place| place.entry.key.clone()).collect();
+        assert_eq!(keys, keys_of(&page).collect());
+        found.extend(keys_of(&page));
         match next {
             Some(_) => cursor = next,
             None => return found,

@@ -5,13 +5,15 @@ use super::fixture::*;
 use crate::support::proxy::{Cut, Proxy};
 use crate::support::redis::RedisServer;
 use ringback::clock::Clock as _;
+use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::LeaseToken;
 use ringback::domain::order::{OrderMode, OrderPlace};
+use ringback::domain::place::PlaceInLane;
 use ringback::domain::priority::Priority;
 use ringback::schedule::window::Window;
 use ringback::schedule::{
     BareEntry, BareLease, CHANGE_LEASE_MS, CLAIMED_EARLY_MS, Entry, HeldProgress, Holding,
-    LeasedOne, Limits, Registered, Reservation, Scanned, ScheduleMaintenance as _,
+    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleMaintenance as _,
     ScheduleReads as _, Settled,
 };
 use std::collections::BTreeMap;
@@ -41,6 +43,17 @@ fn is_due_at(holding: Option<Holding>, due_ms: i64) -> bool {
     holding.is_some_and(|holding| holding.progress == progress && !holding.in_flight)
 }
 
+/// What is loaded of a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loading {
+    /// All but its body.
+    Entry,
+    /// Its place in its lane.
+    Place,
+}
+
+const BOTH: [Loading; 2] = [Loading::Entry, Loading::Place];
+
 impl Scene {
     /// A schedule with an entry that was loaded.
     async fn with_one(limits: Limits) -> Self {
@@ -51,6 +64,18 @@ impl Scene {
 
     async fn load(&self, entries: &[Entry]) -> (u64, u64) {
         self.fixture.restore(entries).await
+    }
+
+    async fn load_as(&self, loading: Loading, entries: &[Entry]) -> (u64, u64) {
+        match loading {
+            Loading::Entry => self.load(entries).await,
+            Loading::Place => {
+                let places: Vec<_> = entries.iter().map(place_of).collect();
+                let restored = self.schedule.restore_places(&places).await;
+                let Restored { missing, moved } = restored.expect("restored");
+                (missing, moved)
+            }
+        }
     }
 
     async fn holding(&self, id: &str) -> Option<Holding> {
@@ -78,6 +103,18 @@ impl Scene {
     async fn end(&self, lease: &LeaseToken, reservation: Reservation) {
         let ended = self.fixture.end_reservation(lease, reservation).await;
         assert_eq!(ended, Settled::Done);
+    }
+}
+
+fn place_of(entry: &Entry) -> PlaceInLane {
+    let notification = &entry.notification;
+    PlaceInLane {
+        entry: KeyInLane {
+            key: notification.key.clone(),
+            lane: notification.lane.clone(),
+        },
+        due_ms: entry.progress.next_due_ms(),
+        priority: notification.priority,
     }
 }
 
@@ -225,63 +262,75 @@ async fn after_its_lease_has_expired_the_attempt_counts_as_interrupted() {
 
 #[tokio::test]
 async fn it_is_put_off_and_moved() {
-    let scene = Scene::with_one(WITH_WINDOW).await;
-    scene.fixture.turn_to(DUE_MS);
-    let lease = scene.claim_one_bare().await;
-    scene
-        .end(&lease.token(), Reservation::Defer(START_MS + 5_000))
-        .await;
-    // The journal has it where it was, so nothing is moved.
-    assert_eq!(scene.load(&[entry("shop", "1", DUE_MS)]).await, (0, 0));
-    scene.fixture.turn_to(4_999);
-    assert!(scene.claim_bare(9).await.is_empty());
-    assert!(is_due_at(scene.holding("1").await, DUE_MS));
-    // It was moved in the journal.
-    assert_eq!(scene.load(&[entry("shop", "1", 7_000)]).await, (0, 1));
-    scene.fixture.turn_to(7_000 - CLAIMED_EARLY_MS - 1);
-    assert!(scene.claim_bare(9).await.is_empty());
-    scene.fixture.turn_to(7_000 - CLAIMED_EARLY_MS);
-    assert_eq!(scene.claim_one_bare().await.bare, bare("1", 7_000));
+    for loading in BOTH {
+        let scene = Scene::with_one(WITH_WINDOW).await;
+        scene.fixture.turn_to(DUE_MS);
+        let lease = scene.claim_one_bare().await;
+        scene
+            .end(&lease.token(), Reservation::Defer(START_MS + 5_000))
+            .await;
+        // The journal has it where it was, so nothing is moved.
+        assert_eq!(
+            scene.load_as(loading, &[entry("shop", "1", DUE_MS)]).await,
+            (0, 0)
+        );
+        scene.fixture.turn_to(4_999);
+        assert!(scene.claim_bare(9).await.is_empty());
+        assert!(is_due_at(scene.holding("1").await, DUE_MS));
+        // It was moved in the journal.
+        assert_eq!(
+            scene.load_as(loading, &[entry("shop", "1", 7_000)]).await,
+            (0, 1)
+        );
+        scene.fixture.turn_to(7_000 - CLAIMED_EARLY_MS - 1);
+        assert!(scene.claim_bare(9).await.is_empty());
+        scene.fixture.turn_to(7_000 - CLAIMED_EARLY_MS);
+        assert_eq!(scene.claim_one_bare().await.bare, bare("1", 7_000));
+    }
 }
 
 #[tokio::test]
 async fn loading_again_changes_only_what_differs() {
-    let scene = Scene::with_one(WITH_WINDOW).await;
-    let all = |first_ms| {
-        [
-            entry("shop", "1", first_ms),
-            entry("shop", "2", DUE_MS),
-            entry("other", "3", DUE_MS),
-        ]
-    };
-    assert_eq!(scene.load(&all(DUE_MS)).await, (2, 0));
-    assert_eq!(scene.load(&all(DUE_MS)).await, (0, 0));
-    assert_eq!(scene.load(&all(500)).await, (0, 1));
-    assert!(is_due_at(scene.holding("1").await, 500));
-    // Its lane has its turn by then.
-    scene.fixture.turn_to(500);
-    let lease = scene.claim_one_bare().await;
-    assert_eq!(lease.bare, bare("1", 500));
-    // What is leased stays as it is.
-    assert_eq!(scene.load(&all(800)).await, (0, 0));
-    scene.fixture.turn_to(800);
-    assert!(scene.claim_bare(9).await.is_empty());
-    scene.end(&lease.token(), Reservation::Forget).await;
-    assert_eq!(scene.load(&all(800)).await, (1, 0));
-    assert_eq!(scene.claim_one_bare().await.bare, bare("1", 800));
+    for loading in BOTH {
+        let scene = Scene::with_one(WITH_WINDOW).await;
+        let all = |first_ms| {
+            [
+                entry("shop", "1", first_ms),
+                entry("shop", "2", DUE_MS),
+                entry("other", "3", DUE_MS),
+            ]
+        };
+        assert_eq!(scene.load_as(loading, &all(DUE_MS)).await, (2, 0));
+        assert_eq!(scene.load_as(loading, &all(DUE_MS)).await, (0, 0));
+        assert_eq!(scene.load_as(loading, &all(500)).await, (0, 1));
+        assert!(is_due_at(scene.holding("1").await, 500));
+        // Its lane has its turn by then.
+        scene.fixture.turn_to(500);
+        let lease = scene.claim_one_bare().await;
+        assert_eq!(lease.bare, bare("1", 500));
+        // What is leased stays as it is.
+        assert_eq!(scene.load_as(loading, &all(800)).await, (0, 0));
+        scene.fixture.turn_to(800);
+        assert!(scene.claim_bare(9).await.is_empty());
+        scene.end(&lease.token(), Reservation::Forget).await;
+        assert_eq!(scene.load_as(loading, &all(800)).await, (1, 0));
+        assert_eq!(scene.claim_one_bare().await.bare, bare("1", 800));
+    }
 }
 
 #[tokio::test]
 async fn a_lane_that_was_lost_is_loaded_again() {
-    let scene = Scene::with_one(WITH_WINDOW).await;
-    for lost in ["{rb:0}:lanes", "{rb:0}:lane:https://shop.example"] {
-        scene.command(&["DEL", lost]).await;
-        assert_eq!(scene.holding("1").await, None, "{lost}");
-        scene.load(&[entry("shop", "1", DUE_MS)]).await;
-        assert!(is_due_at(scene.holding("1").await, DUE_MS), "{lost}");
+    for loading in BOTH {
+        let scene = Scene::with_one(WITH_WINDOW).await;
+        for lost in ["{rb:0}:lanes", "{rb:0}:lane:https://shop.example"] {
+            scene.command(&["DEL", lost]).await;
+            assert_eq!(scene.holding("1").await, None, "{lost}");
+            scene.load_as(loading, &[entry("shop", "1", DUE_MS)]).await;
+            assert!(is_due_at(scene.holding("1").await, DUE_MS), "{lost}");
+        }
+        scene.fixture.turn_to(DUE_MS);
+        assert_eq!(scene.claim_one_bare().await.bare, bare("1", DUE_MS));
     }
-    scene.fixture.turn_to(DUE_MS);
-    assert_eq!(scene.claim_one_bare().await.bare, bare("1", DUE_MS));
 }
 
 #[tokio::test]
@@ -335,27 +384,37 @@ async fn a_claimed_one_is_not_changed_by_hand() {
 
 #[tokio::test]
 async fn an_unknown_change_of_its_key_raises_the_fence() {
-    let scene = scene(WITH_WINDOW).await;
-    let lease = scene.fixture.reserve("1").await;
-    scene.end(&lease, Reservation::Recheck).await;
-    assert_eq!(scene.load(&[entry("shop", "1", DUE_MS)]).await, (1, 0));
-    scene.fixture.turn_to(DUE_MS);
-    let expected = BareEntry {
-        raise_fence: true,
-        ..bare("1", DUE_MS)
-    };
-    assert_eq!(scene.claim_one_bare().await.bare, expected);
+    for loading in BOTH {
+        let scene = scene(WITH_WINDOW).await;
+        let lease = scene.fixture.reserve("1").await;
+        scene.end(&lease, Reservation::Recheck).await;
+        assert_eq!(
+            scene.load_as(loading, &[entry("shop", "1", DUE_MS)]).await,
+            (1, 0)
+        );
+        scene.fixture.turn_to(DUE_MS);
+        let expected = BareEntry {
+            raise_fence: true,
+            ..bare("1", DUE_MS)
+        };
+        assert_eq!(scene.claim_one_bare().await.bare, expected);
+    }
 }
 
 #[tokio::test]
 async fn what_is_loaded_under_a_lease_of_its_key_waits_for_its_end() {
-    let scene = scene(WITH_WINDOW).await;
-    let lease = scene.fixture.reserve("1").await;
-    assert_eq!(scene.load(&[entry("shop", "1", 0)]).await, (1, 0));
-    assert!(scene.claim_bare(9).await.is_empty());
-    scene.end(&lease, Reservation::Recheck).await;
-    let claimed = scene.claim_one_bare().await;
-    assert!(claimed.bare.raise_fence);
+    for loading in BOTH {
+        let scene = scene(WITH_WINDOW).await;
+        let lease = scene.fixture.reserve("1").await;
+        assert_eq!(
+            scene.load_as(loading, &[entry("shop", "1", 0)]).await,
+            (1, 0)
+        );
+        assert!(scene.claim_bare(9).await.is_empty());
+        scene.end(&lease, Reservation::Recheck).await;
+        let claimed = scene.claim_one_bare().await;
+        assert!(claimed.bare.raise_fence);
+    }
 }
 
 #[tokio::test]
@@ -383,23 +442,25 @@ async fn a_registration_that_arrives_after_it_was_loaded_changes_nothing_it_shou
 
 #[tokio::test]
 async fn priorities_hold_also_after_an_expiry() {
-    let scene = scene(WITH_WINDOW).await;
-    let of = |id: &str, priority, due_ms| of_priority(entry("shop", id, due_ms), priority);
-    let all = [
-        of("low", Priority::Low, 1),
-        of("normal", Priority::Normal, 2),
-        of("high", Priority::High, 3),
-    ];
-    assert_eq!(scene.load(&all).await, (3, 0));
-    assert_eq!(scene.envelopes().await, 0);
-    for (id, due_ms) in [("low", 1), ("normal", 2), ("high", 3)] {
-        assert!(is_due_at(scene.holding(id).await, due_ms), "{id}");
-    }
-    for after_ms in [10, 10 + LEASE_MS] {
-        scene.fixture.turn_to(after_ms);
-        let mut claimed = scene.claim_bare(1).await;
-        claimed.extend(scene.claim_bare(2).await);
-        assert_eq!(ids_of(&claimed), ["high", "normal", "low"], "{after_ms}");
+    for loading in BOTH {
+        let scene = scene(WITH_WINDOW).await;
+        let of = |id: &str, priority, due_ms| of_priority(entry("shop", id, due_ms), priority);
+        let all = [
+            of("low", Priority::Low, 1),
+            of("normal", Priority::Normal, 2),
+            of("high", Priority::High, 3),
+        ];
+        assert_eq!(scene.load_as(loading, &all).await, (3, 0));
+        assert_eq!(scene.envelopes().await, 0);
+        for (id, due_ms) in [("low", 1), ("normal", 2), ("high", 3)] {
+            assert!(is_due_at(scene.holding(id).await, due_ms), "{id}");
+        }
+        for after_ms in [10, 10 + LEASE_MS] {
+            scene.fixture.turn_to(after_ms);
+            let mut claimed = scene.claim_bare(1).await;
+            claimed.extend(scene.claim_bare(2).await);
+            assert_eq!(ids_of(&claimed), ["high", "normal", "low"], "{after_ms}");
+        }
     }
 }
 
@@ -440,6 +501,27 @@ async fn what_a_claim_must_know_more_of_has_its_content() {
     let mut claimed = scene.fixture.claim_ids(9).await;
     claimed.sort_unstable();
     assert_eq!(claimed, ["1", "2"]);
+}
+
+/// A claim sends what is here of one that has its content, so it stays as long as it is due at the same time.
+#[tokio::test]
+async fn a_place_is_compared_with_an_entry_that_has_its_content() {
+    let scene = scene(WITH_WINDOW).await;
+    let one = scene.fixture.put("shop", "1", DUE_MS).await;
+    let load_at = async |due_ms| {
+        let entries = [entry("shop", "1", due_ms)];
+        scene.load_as(Loading::Place, &entries).await
+    };
+    assert_eq!(load_at(DUE_MS).await, (0, 0));
+    assert_eq!(scene.fixture.entry("1").await, one);
+    for due_ms in [DUE_MS - 1, DUE_MS + 1, DUE_MS + CLAIMED_EARLY_MS] {
+        scene.fixture.register(one.clone()).await;
+        assert_eq!(load_at(due_ms).await, (0, 1), "{due_ms}");
+        assert!(is_due_at(scene.holding("1").await, due_ms), "{due_ms}");
+    }
+    scene.fixture.turn_to(DUE_MS);
+    let lease = scene.claim_one_bare().await;
+    assert_eq!(lease.bare, bare("1", DUE_MS + CLAIMED_EARLY_MS));
 }
 
 /// Without a horizon, what is loaded has its content, and what another server has put in without is given nevertheless.

@@ -1,13 +1,16 @@
 -- restore: puts entries back that are pending in the journal.
 --
 -- ARGV   6 channel that wakes the other instances (`publish_if_first`)
---        then for each entry: key, lane, its score in the lane, when it was accepted, envelope; no key twice. Of one
---        that may be bare, only the header of the envelope
+--        then for each entry: key, lane, its score in the lane, envelope; no key twice. Of one that may be bare, only the
+--        header of the envelope, or nothing, if only its place is known
 -- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
 --        progress
 -- Keeps  a leased entry is not changed. In a running schedule, callers set VERIFY in the envelopes, so the
 --        journal is asked before such an entry is sent. So no harm is done if the journal was read before the
 --        entry's latest step.
+
+-- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
+local EARLY = 20
 
 local lost = check_in()
 if lost then return lost end
@@ -15,7 +18,7 @@ if lost then return lost end
 -- One call for many entries where possible: a million entries are put back this way, and a call from Lua
 -- costs more than its work.
 local keys = {}
-for i = 7, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
+for i = 7, #ARGV, 4 do keys[#keys + 1] = ARGV[i] end
 local found = call('HMGET', JOBS, unpack(keys))
 -- After a loss there may be none of these.
 local leases = call('ZCARD', LEASES) > 0 and call('ZMSCORE', LEASES, unpack(keys)) or {}
@@ -32,12 +35,12 @@ local function add(lists, lane, score, key)
 end
 
 for n, key in ipairs(keys) do
-  local held, i = found[n], 5 * n + 2
-  local lane, score, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
-  local may_be_bare = #envelope == HEADER_BYTES
-  local progress = string.sub(envelope, SERIES, RETRY_AT + 7)
-  if string.byte(envelope, FLAGS) >= HIGH then note_ranked() end
+  local held, i = found[n], 4 * n + 3
+  local lane, score, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local may_be_bare = #envelope <= HEADER_BYTES
+  local progress = envelope ~= '' and string.sub(envelope, SERIES, RETRY_AT + 7)
   if may_be_bare then envelope = bare_envelope(lane, tonumber(score)) end
+  if byte(envelope, FLAGS) >= HIGH then note_ranked() end
   if not held and may_be_bare and not leases[n] and not changing[n] then
     add(bare, lane, score, key)
   elseif not readable(held) then
@@ -52,8 +55,10 @@ for n, key in ipairs(keys) do
     if is_bare(held) then
       -- It may be put off. Then its place in the lane is another one.
       differs = next_due(held) ~= due_of(tonumber(score))
-    else
+    elseif progress then
       differs = progress ~= string.sub(held, SERIES, RETRY_AT + 7)
+    else
+      differs = next_due(held) ~= due_of(tonumber(score)) + EARLY
     end
     if unclaimable or differs then
       if not unclaimable or not lease_of(key, lane) then

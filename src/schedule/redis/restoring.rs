@@ -1,0 +1,128 @@
+//! Puts what is pending in the journal back into the schedule: whole entries, or places in lanes.
+
+use super::by_partition;
+use super::context::Context;
+use super::partition::Partition;
+use crate::domain::lane::Lane;
+use crate::domain::place::PlaceInLane;
+use crate::schedule::envelope;
+use crate::schedule::{Entry, Restored, ScheduleError};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use redis::Cmd;
+
+/// Maximum number of entries restored by one script, and maximum of their bytes: a script must not block
+/// Redis for much longer than a millisecond.
+const MOST_RESTORED: usize = 200;
+const MOST_RESTORED_BYTES: usize = 512 * 1024;
+/// Maximum number of restore scripts that wait for a reply at a time: while Redis runs one, the next is on
+/// the network.
+const AT_ONCE: usize = 3;
+
+/// What a script puts back.
+pub trait Restorable: Sync {
+    fn lane(&self) -> &Lane;
+
+    /// About how many bytes it adds to the command.
+    fn estimated_bytes(&self) -> usize;
+
+    /// Adds its arguments. Returns when it is to be claimed, in milliseconds since 1970.
+    fn add(&self, context: &Context, command: &mut Cmd) -> i64;
+}
+
+impl Restorable for Entry {
+    fn lane(&self) -> &Lane {
+        &self.notification.lane
+    }
+
+    fn estimated_bytes(&self) -> usize {
+        envelope::estimated_bytes(self)
+    }
+
+    fn add(&self, context: &Context, command: &mut Cmd) -> i64 {
+        context.add_recorded(command, self)
+    }
+}
+
+impl Restorable for PlaceInLane {
+    fn lane(&self) -> &Lane {
+        &self.entry.lane
+    }
+
+    fn estimated_bytes(&self) -> usize {
+        self.entry.key.as_str().len() + self.entry.lane.as_str().len()
+    }
+
+    fn add(&self, context: &Context, command: &mut Cmd) -> i64 {
+        context.add_place(command, self)
+    }
+}
+
+/// See [`crate::schedule::ScheduleMaintenance::restore`] and [`crate::schedule::ScheduleMaintenance::restore_places`].
+pub async fn restore<Item: Restorable>(
+    partitions: &[Partition],
+    items: &[Item],
+) -> Result<Restored, ScheduleError> {
+    let mut places = by_partition(items.iter().map(Item::lane), partitions.len());
+    let mut calls = Vec::new();
+    for (partition, places) in partitions.iter().zip(&mut places) {
+        // A script puts all its entries of one lane in at once. The sort is stable, so these stay in their order.
+        places.sort_by_key(|place| items[*place].lane().as_str());
+        for places in cut(places, items) {
+            calls.push(call(partition, places, items));
+        }
+    }
+    let add = |all: Restored, some: Restored| async move {
+        Ok(Restored {
+            missing: all.missing + some.missing,
+            moved: all.moved + some.moved,
+        })
+    };
+    stream::iter(calls)
+        .buffered(AT_ONCE)
+        .try_fold(Restored::default(), add)
+        .await
+}
+
+/// Splits the entries into parts. Each part is restored by one script.
+fn cut<'places, Item: Restorable>(
+    mut places: &'places [usize],
+    items: &[Item],
+) -> Vec<&'places [usize]> {
+    let mut parts = Vec::new();
+    while !places.is_empty() {
+        let mut bytes = 0;
+        let many = places.iter().take(MOST_RESTORED).take_while(|place| {
+            let fits = bytes < MOST_RESTORED_BYTES;
+            bytes += items[**place].estimated_bytes();
+            fits
+        });
+        let (part, rest) = places.split_at(many.count());
+        parts.push(part);
+        places = rest;
+    }
+    parts
+}
+
+/// Restores one part. Its entries are encoded when it is sent, while Redis runs the script of the part
+/// before.
+async fn call<Item: Restorable>(
+    partition: &Partition,
+    places: &[usize],
+    items: &[Item],
+) -> Result<Restored, ScheduleError> {
+    let context = &partition.context;
+    let mut command = context.call(&partition.restore);
+    command.arg(context.channel());
+    let mut earliest_ms = i64::MAX;
+    for place in places {
+        earliest_ms = earliest_ms.min(items[*place].add(context, &mut command));
+    }
+    let mut reply = context
+        .run(&partition.bulk, &partition.restore, &command)
+        .await?;
+    context.wake.bring_forward(earliest_ms);
+    Ok(Restored {
+        missing: reply.number()?.unsigned_abs(),
+        moved: reply.number()?.unsigned_abs(),
+    })
+}
