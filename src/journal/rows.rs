@@ -73,6 +73,30 @@ where
         Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
     }
 
+    /// Reads a row of a page of pending notifications, and moves the page's cursor to it: its columns begin with `row_id`, and
+    /// have `next_due_ms` and `set_aside`. One that is set aside is left out before more of it is read: it may be damaged. So
+    /// is one that cannot be read, which must not delay the others.
+    pub(super) fn read_page_row<'name>(
+        row: &'row R,
+        next: &mut Option<Cursor>,
+        read: impl FnOnce(&mut Self) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>
+    where
+        &'name str: ColumnIndex<R>,
+    {
+        *next = Some(Cursor {
+            at_ms: row.try_get("next_due_ms").map_err(R::failed)?,
+            row: row.try_get(0).map_err(R::failed)?,
+        });
+        if row.try_get("set_aside").map_err(R::failed)? {
+            return Ok(());
+        }
+        if let Err(error) = read(&mut Self::of(row)) {
+            Self::log_damaged(row, &error, "loading the schedule leaves");
+        }
+        Ok(())
+    }
+
     /// Reads `row_id, topic, id, lane, priority, series_priority, next_due_ms`, and whether a claim needs its content; adds
     /// the place to the page.
     pub(super) fn add_place(&mut self, page: &mut PlacesPage) -> Result<(), JournalError> {

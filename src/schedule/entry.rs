@@ -53,6 +53,13 @@ impl Entry {
             awaited_proxy: false,
         }
     }
+
+    /// Whether it cannot be bare, although the journal has it: a claim needs its place in its order, or the time for which an
+    /// attempt was requested by hand. The journal's pages of places select by the same rule.
+    #[must_use]
+    pub fn is_needed_whole(&self) -> bool {
+        self.notification.order.is_some() || self.progress.retry_at_ms.is_some()
+    }
 }
 
 /// What the schedule holds of a notification of which the journal has the rest: where it is, and when it is due.

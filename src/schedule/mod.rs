@@ -66,6 +66,7 @@ use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
 use skipped::SkippedLanes;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use wake::Wake;
 use window::Window;
@@ -129,6 +130,13 @@ pub struct Restored {
     pub missing: u64,
     /// Number of entries that had other progress.
     pub moved: u64,
+}
+
+impl AddAssign for Restored {
+    fn add_assign(&mut self, other: Self) {
+        self.missing += other.missing;
+        self.moved += other.moved;
+    }
 }
 
 /// The schedule's settings. The same for every instance of one schedule.

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use sqlx::{Connection as _, Executor as _, Row as _};
+use sqlx::{Connection as _, Executor as _};
 use tokio::task::coop::consume_budget;
 
 /// A page ends when its bodies have this many bytes together.
@@ -86,6 +86,18 @@ macro_rules! is_set_aside {
 }
 pub(super) use is_set_aside;
 
+/// The statuses of a page: a range of one index.
+macro_rules! due_range {
+    () => {
+        "(
+            SELECT * FROM statuses
+            WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
+            ORDER BY next_due_ms, notification LIMIT $3
+        )"
+    };
+}
+pub(super) use due_range;
+
 /// Reads a page: a range of one index, for which the other tables are looked up row by row. PostgreSQL
 /// stores a long body outside of its row. So the bodies of rows beyond the end of the page are not read.
 const PAGE: &str = concat!(
@@ -98,11 +110,9 @@ const PAGE: &str = concat!(
             sum(octet_length(p.body)) OVER (
                 ORDER BY s.next_due_ms, s.notification ROWS UNBOUNDED PRECEDING
             ) - coalesce(octet_length(p.body), 0) AS bytes_before
-        FROM (
-            SELECT * FROM statuses
-            WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
-            ORDER BY next_due_ms, notification LIMIT $3
-        ) AS s
+        FROM ",
+    due_range!(),
+    " AS s
         LEFT JOIN LATERAL (
             SELECT headers, body, octet_length(body) AS len
             FROM payloads WHERE notification = s.notification OFFSET 0
@@ -130,12 +140,9 @@ const PAGE_WITHOUT_BODIES: &str = concat!(
         s.next_due_ms, ",
     is_set_aside!(),
     " AS set_aside
-     FROM (
-        SELECT * FROM statuses
-        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
-        ORDER BY next_due_ms, notification LIMIT $3
-     ) AS s
-     CROSS JOIN LATERAL ",
+     FROM ",
+    due_range!(),
+    " AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
     " LEFT JOIN LATERAL (
         SELECT headers, octet_length(body) AS len FROM payloads
@@ -318,17 +325,10 @@ impl PostgresCall for FindPendingPage {
         while let Some(row) = &found.try_next().await? {
             // There may be thousands of rows. Other tasks of this thread get their turn in between.
             consume_budget().await;
-            let row_id: i64 = row.try_get(0)?;
-            let at_ms: i64 = row.try_get("next_due_ms")?;
-            cursor = Some(Cursor { at_ms, row: row_id });
-            if row.try_get("set_aside")? {
-                continue;
-            }
-            match Fields::of(row).pending_of_page(&mut ladders, self.bodies) {
-                Ok(pending) => page.push(pending),
-                // A row that cannot be read must not delay the other notifications.
-                Err(error) => Fields::log_damaged(row, &error, "loading the schedule leaves"),
-            }
+            Fields::read_page_row(row, &mut cursor, |fields| {
+                page.push(fields.pending_of_page(&mut ladders, self.bodies)?);
+                Ok(())
+            })?;
         }
         Ok((page, cursor))
     }

@@ -3,13 +3,12 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::notification_of;
-use super::pending::is_set_aside;
+use super::pending::{due_range, is_set_aside};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, PlacesPage};
 use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
-use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 use tokio::task::coop::consume_budget;
 
@@ -19,12 +18,9 @@ const PAGE: &str = concat!(
         n.order_key IS NOT NULL OR s.retry_at_ms IS NOT NULL, ",
     is_set_aside!(),
     " AS set_aside
-     FROM (
-        SELECT * FROM statuses
-        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2) AND next_due_ms <= $4
-        ORDER BY next_due_ms, notification LIMIT $3
-     ) AS s
-     CROSS JOIN LATERAL ",
+     FROM ",
+    due_range!(),
+    " AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
     " ORDER BY s.next_due_ms, s.notification"
 );
@@ -55,17 +51,9 @@ impl PostgresCall for FindPlacesPage {
         while let Some(row) = &found.try_next().await? {
             // There may be thousands of rows. Other tasks of this thread get their turn in between.
             consume_budget().await;
-            page.next = Some(Cursor {
-                at_ms: row.try_get("next_due_ms")?,
-                row: row.try_get(0)?,
-            });
-            if row.try_get("set_aside")? {
-                continue;
-            }
-            // A row that cannot be read must not delay the other notifications.
-            if let Err(error) = Fields::of(row).add_place(&mut page) {
-                Fields::log_damaged(row, &error, "loading the schedule leaves");
-            }
+            let mut next = page.next;
+            Fields::read_page_row(row, &mut next, |fields| fields.add_place(&mut page))?;
+            page.next = next;
         }
         Ok(page)
     }

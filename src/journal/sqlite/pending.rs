@@ -8,7 +8,7 @@ use crate::journal::rows::{Fields, Ladders};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{BodyReading, Cursor, PageBodies, Payload, Pending};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection, SqlitePool};
+use sqlx::{SqliteConnection, SqlitePool};
 
 /// How many pending notifications are read at a time. This and [`PAGE_BYTES`] limit the memory that a page
 /// takes, even if the bodies are large.
@@ -111,27 +111,17 @@ pub(super) async fn pending_page(
     let mut reading = readers.begin().await?;
     let mut ladders = Ladders::default();
     let mut page = Vec::new();
-    let (mut looked_at, mut bytes) = (0, 0);
-    while looked_at < limit && bytes < PAGE_BYTES {
+    let (mut looked_at, mut bytes_read) = (0, 0);
+    while looked_at < limit && bytes_read < PAGE_BYTES {
         let wanted = READ_AT_A_TIME.min(limit - looked_at);
         let found = next_pending(&mut reading, cursor, until_ms, wanted, bodies).await?;
         for row in &found {
-            cursor = Some(Cursor {
-                at_ms: row.try_get("next_due_ms")?,
-                row: row.try_get("row_id")?,
-            });
-            // A notification that is set aside is skipped before its columns are read: they may be damaged.
-            if row.try_get("set_aside")? {
-                continue;
-            }
-            match Fields::of(row).pending_of_page(&mut ladders, bodies) {
-                Ok(pending) => {
-                    bytes += pending.notification.body.held_len();
-                    page.push(pending);
-                }
-                // A row that cannot be read must not delay the other notifications.
-                Err(error) => Fields::log_damaged(row, &error, "loading the schedule leaves"),
-            }
+            Fields::read_page_row(row, &mut cursor, |fields| {
+                let pending = fields.pending_of_page(&mut ladders, bodies)?;
+                bytes_read += pending.notification.body.held_len();
+                page.push(pending);
+                Ok(())
+            })?;
         }
         looked_at += found.len();
         if found.len() < wanted {

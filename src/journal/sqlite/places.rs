@@ -4,8 +4,8 @@ use super::error::SqliteFailure;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, PlacesPage};
+use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqlitePool};
 use tokio::task::coop::consume_budget;
 
 macro_rules! places_where {
@@ -61,17 +61,9 @@ async fn add(rows: &[SqliteRow], page: &mut PlacesPage) -> Result<(), SqliteFail
     for row in rows {
         // There may be thousands of rows. Other tasks of this thread get their turn in between.
         consume_budget().await;
-        page.next = Some(Cursor {
-            at_ms: row.try_get("next_due_ms")?,
-            row: row.try_get("row_id")?,
-        });
-        if row.try_get("set_aside")? {
-            continue;
-        }
-        // A row that cannot be read must not delay the other notifications.
-        if let Err(error) = Fields::of(row).add_place(page) {
-            Fields::log_damaged(row, &error, "loading the schedule leaves");
-        }
+        let mut next = page.next;
+        Fields::read_page_row(row, &mut next, |fields| fields.add_place(page))?;
+        page.next = next;
     }
     Ok(())
 }

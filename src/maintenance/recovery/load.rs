@@ -122,8 +122,7 @@ impl<'schedule> Loader<'schedule> {
         let page = &*self.page.insert(page);
         let end = page.len().min(self.put_in + STEP);
         let restored = page.put_in(self.schedule, self.put_in..end).await?;
-        self.done.restored.missing += restored.missing;
-        self.done.restored.moved += restored.moved;
+        self.done.restored += restored;
         self.done.read += (end - self.put_in) as u64;
         self.put_in = end;
         if end < page.len() {

@@ -133,12 +133,10 @@ pub(in crate::maintenance) struct LoadPage {
 
 impl LoadPage {
     fn of_entries(entries: Vec<Entry>, next: Option<Cursor>) -> Self {
-        let needs_content = |entry: &&Entry| {
-            entry.notification.order.is_some() || entry.progress.retry_at_ms.is_some()
-        };
+        let need_content = entries.iter().filter(|entry| entry.is_needed_whole());
         Self {
             places: Vec::new(),
-            need_content: entries.iter().filter(needs_content).count(),
+            need_content: need_content.count(),
             from_ms: entries
                 .first()
                 .map_or(i64::MIN, |first| first.progress.next_due_ms()),
@@ -180,9 +178,7 @@ impl LoadPage {
             [] => Restored::default(),
             _ => schedule.restore_places(places).await?,
         };
-        let more = schedule.restore(&self.entries[entries]).await?;
-        restored.missing += more.missing;
-        restored.moved += more.moved;
+        restored += schedule.restore(&self.entries[entries]).await?;
         Ok(restored)
     }
 }

@@ -187,12 +187,9 @@ impl Context {
         entry.progress.step > 0 && self.may_be_bare(entry)
     }
 
-    /// Whether an entry that is in the journal like this may be bare. Not if it has a place in an order, which a claim needs,
-    /// or an attempt was requested by hand.
+    /// Whether an entry that is in the journal like this may be bare.
     fn may_be_bare(&self, entry: &Entry) -> bool {
-        self.leaves_bodies
-            && entry.notification.order.is_none()
-            && entry.progress.retry_at_ms.is_none()
+        self.leaves_bodies && !entry.is_needed_whole()
     }
 
     /// Adds the arguments for an entry that was registered: key, lane, its score in the lane, when it was accepted, envelope. It

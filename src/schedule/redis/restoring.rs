@@ -7,7 +7,7 @@ use crate::domain::lane::Lane;
 use crate::domain::place::PlaceInLane;
 use crate::schedule::envelope;
 use crate::schedule::{Entry, Restored, ScheduleError};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redis::Cmd;
 
 /// Maximum number of entries restored by one script, and maximum of their bytes: a script must not block
@@ -71,16 +71,12 @@ pub async fn restore<Item: Restorable>(
             calls.push(call(partition, places, items));
         }
     }
-    let add = |all: Restored, some: Restored| async move {
-        Ok(Restored {
-            missing: all.missing + some.missing,
-            moved: all.moved + some.moved,
-        })
-    };
-    stream::iter(calls)
-        .buffered(AT_ONCE)
-        .try_fold(Restored::default(), add)
-        .await
+    let mut restored = Restored::default();
+    let mut calls = stream::iter(calls).buffered(AT_ONCE);
+    while let Some(some) = calls.try_next().await? {
+        restored += some;
+    }
+    Ok(restored)
 }
 
 /// Splits the entries into parts. Each part is restored by one script.

@@ -8,6 +8,7 @@ mod comparing;
 mod exporting;
 mod lane_settings;
 mod loading;
+mod loading_places;
 mod losing_keys;
 mod pruning;
 mod rebuilding;
