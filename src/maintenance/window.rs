@@ -8,6 +8,9 @@
 //! If the schedule does not know how far it was loaded, everything that is due soon is read again. That is so after an
 //! upgrade from a version without a window, or when the key with that instant was lost. What is there already is not
 //! changed.
+//!
+//! After a run, the duty also makes room: it leaves to the journal the content of what was registered some minutes ago and
+//! is not due soon ([`crate::schedule::ScheduleMaintenance::leave_content`]).
 
 use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
@@ -30,6 +33,10 @@ const STEP_REST: Duration = Duration::from_millis(20);
 const RUN_REST: Duration = Duration::from_secs(5);
 /// How far the loading must have come since it was last noted in the schedule, to be noted again, in milliseconds.
 const NOTED_EVERY_MS: i64 = 60_000;
+/// How often content is left to the journal, in milliseconds.
+const CONTENT_LEFT_EVERY_MS: i64 = 60_000;
+/// Maximum number of steps that leave content to the journal, before the next run begins.
+const MOST_CONTENT_STEPS: u32 = 200;
 /// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be
 /// more than twice this.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
@@ -83,6 +90,11 @@ pub struct WindowLoader {
     /// How far the loading has come, as far as this instance knows; `None` if it does not know.
     progress: Option<LoadProgress>,
     run: Option<LoadRun>,
+    /// What the last run did, while content is left to the journal after it, and how many more steps do that before the next
+    /// run.
+    leaving: Option<(Restored, u32)>,
+    /// When content is to be left next, in milliseconds since 1970.
+    leave_next_ms: i64,
 }
 
 /// How far the loading has come, in milliseconds since 1970.
@@ -110,19 +122,26 @@ impl WindowLoader {
             schedule,
             progress: None,
             run: None,
+            leaving: None,
+            leave_next_ms: i64::MIN,
         }
     }
 
-    /// Loads the next page.
+    /// Loads the next page; after the last one, leaves content to the journal.
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Restored>, MaintenanceError> {
+        let restored = match self.leaving.take() {
+            None => Restored::default(),
+            Some((restored, 0)) => restored,
+            Some((restored, steps)) => return self.leave_content(now_ms, restored, steps).await,
+        };
         let mut run = match self.run.take() {
             Some(run) => run,
-            None => match self.begin(now_ms).await? {
+            None => match self.begin(now_ms, restored).await? {
                 Some(run) => run,
-                None => return Ok(Step::Done(Restored::default())),
+                None => return Ok(self.after_run(now_ms, restored)),
             },
         };
         let stepped = self.load_page(&mut run).await;
@@ -131,7 +150,7 @@ impl WindowLoader {
                 self.run = Some(run);
                 Ok(Step::More)
             }
-            Ok(false) => Ok(Step::Done(run.restored)),
+            Ok(false) => Ok(self.after_run(now_ms, run.restored)),
             Err(error) => {
                 self.run = Some(run);
                 Err(error)
@@ -139,7 +158,35 @@ impl WindowLoader {
         }
     }
 
-    /// Loads all that is due soon.
+    /// Whether content is left to the journal now that a run is over.
+    fn after_run(&mut self, now_ms: i64, restored: Restored) -> Step<Restored> {
+        // Also if the clock was set back.
+        let waits = self.leave_next_ms.saturating_sub(now_ms);
+        if (1..=CONTENT_LEFT_EVERY_MS).contains(&waits) || !self.schedule.leaves_content() {
+            return Step::Done(restored);
+        }
+        self.leaving = Some((restored, MOST_CONTENT_STEPS));
+        Step::More
+    }
+
+    /// Leaves some content to the journal. If that fails, the loading goes on all the same.
+    async fn leave_content(
+        &mut self,
+        now_ms: i64,
+        restored: Restored,
+        steps: u32,
+    ) -> Result<Step<Restored>, MaintenanceError> {
+        self.leave_next_ms = now_ms.saturating_add(CONTENT_LEFT_EVERY_MS);
+        if !self.schedule.leave_content().await? {
+            return Ok(Step::Done(restored));
+        }
+        // After the last step, another run begins at once.
+        self.leave_next_ms = now_ms;
+        self.leaving = Some((restored, steps - 1));
+        Ok(Step::More)
+    }
+
+    /// Loads all that is due soon, and leaves content to the journal.
     ///
     /// # Errors
     /// As [`WindowLoader::step`].
@@ -151,8 +198,12 @@ impl WindowLoader {
         }
     }
 
-    /// Begins a run; `None` if there is nothing to load yet.
-    async fn begin(&mut self, now_ms: i64) -> Result<Option<LoadRun>, MaintenanceError> {
+    /// Begins a run after another that restored so much; `None` if there is nothing to load yet.
+    async fn begin(
+        &mut self,
+        now_ms: i64,
+        restored: Restored,
+    ) -> Result<Option<LoadRun>, MaintenanceError> {
         let window = self.schedule.limits().window;
         // Asked each time: a schedule that lost data was loaded by another duty, and perhaps not as far.
         let noted_ms = self.schedule.loaded_until().await?;
@@ -187,7 +238,7 @@ impl WindowLoader {
         Ok(Some(LoadRun {
             reads,
             cursor,
-            restored: Restored::default(),
+            restored,
         }))
     }
 
@@ -196,8 +247,7 @@ impl WindowLoader {
         let page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
         let restored = page.put_in(self.schedule.as_ref(), 0..page.len()).await?;
         run.reads.adapt_contents(&page);
-        run.restored.missing += restored.missing;
-        run.restored.moved += restored.moved;
+        run.restored += restored;
         let is_over = page.next.is_none();
         // Others may be due in the same millisecond as the last one of a page.
         let loaded_until_ms = match page.next {
@@ -248,6 +298,7 @@ impl Duty for WindowLoader {
     fn start_over(&mut self) {
         self.progress = None;
         self.run = None;
+        self.leaving = None;
     }
 
     fn rest(_took: Duration) -> Duration {

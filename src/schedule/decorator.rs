@@ -48,6 +48,7 @@ pub enum ScheduleCall {
     Scan,
     Restore,
     RestorePlaces,
+    LeaveContent,
     LoadedUntil,
     SetLoadedUntil,
     Dead,
@@ -241,6 +242,11 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn restore_places(&self, places: &[PlaceInLane]) -> Result<Restored, ScheduleError> {
         unless_empty!(self, RestorePlaces, restore_places, places)
+    }
+
+    async fn leave_content(&self) -> Result<bool, ScheduleError> {
+        let calling = self.inner().leave_content();
+        self.around(ScheduleCall::LeaveContent, calling).await
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {

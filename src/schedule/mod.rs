@@ -328,6 +328,12 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
         Err(ScheduleError::Unavailable(why.to_string()))
     }
 
+    /// Leaves the content of some entries to the journal, which were registered minutes ago and are not due soon. Returns
+    /// whether there may be more of them. Nothing, for a schedule that does not leave content to the journal.
+    async fn leave_content(&self) -> Result<bool, ScheduleError> {
+        Ok(false)
+    }
+
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
     /// that is not known. What is pending and due later may be in the journal alone ([`window`]). With
     /// [`Window::WHOLE`] it is `i64::MAX`, unless servers with a horizon have used the schedule before, or use it now.

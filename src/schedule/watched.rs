@@ -68,6 +68,7 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Scan
         | ScheduleCall::Restore
         | ScheduleCall::RestorePlaces
+        | ScheduleCall::LeaveContent
         | ScheduleCall::Dead
         | ScheduleCall::Counts
         | ScheduleCall::LaneCounts

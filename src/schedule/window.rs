@@ -24,16 +24,25 @@
 
 use std::time::Duration;
 
+/// How long after it was registered a notification keeps its content in Redis, in milliseconds: longer than a standby of a
+/// database is behind, or a fail-over takes.
+const CONTENT_KEPT_MS: i64 = 300_000;
+
 /// How far ahead the schedule holds what is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// In milliseconds; `None`: everything is in the schedule.
     horizon_ms: Option<i64>,
+    /// How long what was registered keeps its content in the schedule, although the journal has it, in milliseconds.
+    content_kept_ms: i64,
 }
 
 impl Window {
     /// Everything that is pending is in the schedule. For a schedule without a journal.
-    pub const WHOLE: Self = Self { horizon_ms: None };
+    pub const WHOLE: Self = Self {
+        horizon_ms: None,
+        content_kept_ms: CONTENT_KEPT_MS,
+    };
 
     /// What is due within this time is in the schedule.
     #[must_use]
@@ -45,7 +54,24 @@ impl Window {
             } else {
                 i64::MAX
             }),
+            ..Self::WHOLE
         }
+    }
+
+    /// The same, where what was registered keeps its content for this time.
+    #[must_use]
+    pub const fn keeping_content(self, content_kept_ms: i64) -> Self {
+        Self {
+            content_kept_ms,
+            ..self
+        }
+    }
+
+    /// How long what was registered keeps its content in the schedule, in milliseconds, if there is a horizon: after that,
+    /// it may be left to the journal ([`super::ScheduleMaintenance::leave_content`]).
+    #[must_use]
+    pub fn content_kept_ms(self) -> i64 {
+        self.content_kept_ms
     }
 
     /// How far ahead, in milliseconds; `None`: everything.

@@ -2,7 +2,7 @@
 
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, lane_settings, outages, restoring, window};
+use super::{RedisSchedule, contents, lane_settings, outages, restoring, window};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
@@ -38,6 +38,10 @@ impl ScheduleMaintenance for RedisSchedule {
 
     async fn restore_places(&self, places: &[PlaceInLane]) -> Result<Restored, ScheduleError> {
         restoring::restore(&self.partitions, places).await
+    }
+
+    async fn leave_content(&self) -> Result<bool, ScheduleError> {
+        contents::leave(self).await
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {

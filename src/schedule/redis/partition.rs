@@ -80,6 +80,7 @@ pub struct Partition {
     order: Script,
     pub outages: Script,
     pub loaded_until: Script,
+    pub leave_content: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -139,6 +140,7 @@ impl Partition {
             order: Script::with_common(include_str!("lua/order.lua")),
             outages: Script::with_common(include_str!("lua/outages.lua")),
             loaded_until: Script::with_common(include_str!("lua/loaded_until.lua")),
+            leave_content: Script::with_common(include_str!("lua/leave_content.lua")),
             configure: Script::with_common(concat!(
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")

@@ -4,6 +4,7 @@
 //! whole batch.
 
 use super::connection::Connection;
+use super::contents::registered_ahead_ms;
 use super::context::Context;
 use super::reply::Item;
 use super::script::Script;
@@ -101,6 +102,8 @@ async fn register(
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
     command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());
+    let ahead_ms = registered_ahead_ms(context);
+    command.arg(ahead_ms.map(|ms| ms.to_string()).unwrap_or_default());
     let mut earliest_ms = i64::MAX;
     for entry in &batch {
         earliest_ms = earliest_ms.min(context.add_registered(&mut command, entry));

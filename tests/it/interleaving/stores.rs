@@ -49,6 +49,7 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::Holds => Some("schedule.holds"),
         ScheduleCall::Restore => Some("schedule.restore"),
         ScheduleCall::RestorePlaces => Some("schedule.restore_places"),
+        ScheduleCall::LeaveContent => Some("schedule.leave_content"),
         ScheduleCall::LoadedUntil => Some("schedule.loaded_until"),
         ScheduleCall::SetLoadedUntil => Some("schedule.set_loaded_until"),
         ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),

@@ -57,8 +57,9 @@ const LIMITS: Limits = Limits {
 };
 /// A short window: what is due in more than 20 s waits in the journal alone, and is loaded 10 s before it is due.
 pub const SHORT_WINDOW: Window = Window::of(Duration::from_secs(20));
-/// A long window: nothing waits in the journal alone, and what waits for a later attempt is bare in Redis.
-pub const LONG_WINDOW: Window = Window::of(Duration::from_secs(3_600));
+/// A long window: nothing waits in the journal alone. What waits for a later attempt is bare in Redis, and so is what was
+/// registered for later, once its content was left to the journal.
+pub const LONG_WINDOW: Window = Window::of(Duration::from_secs(3_600)).keeping_content(0);
 /// After how long something may be loaded that was registered to be due in half a minute, in milliseconds.
 pub const LOADABLE_MS: i64 = 21_000;
 /// How long a call may last.

@@ -2,15 +2,17 @@
 
 use super::on_each_pair_with_window;
 use super::stage::{HORIZON_MS, Stage};
-use crate::journal_contract::samples::{START_MS, key, place};
+use crate::journal_contract::samples::{START_MS, keep, key, place, registering_at, registration};
 use ringback::clock::Clock as _;
+use ringback::domain::notification::{Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::maintenance::difference::find_among;
 use ringback::maintenance::sweep::Sweep;
 use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::{
-    Entry, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled, Settlement,
+    Entry, HeldProgress, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled,
+    Settlement,
 };
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ on_each_pair_with_window!(
     a_settlement_that_is_due_after_the_horizon_leaves_the_schedule,
     a_reservation_that_is_due_after_the_horizon_is_not_put_in,
     what_waits_in_the_journal_is_no_difference_until_it_is_loaded,
+    content_is_left_to_the_journal_after_some_minutes,
 );
 
 const MINUTE_MS: i64 = 60_000;
@@ -243,4 +246,39 @@ async fn a_server_without_a_horizon_loads_all_the_rest() {
     assert_eq!(load(&stage).await, 0);
     stage.clock.advance(3 * HORIZON_MS);
     assert_eq!(load(&stage).await, 1);
+}
+
+/// The duty makes room: what was registered with its content keeps it for some minutes alone.
+async fn content_is_left_to_the_journal_after_some_minutes(stage: Stage) {
+    let leaves = stage.schedule.leaves_content();
+    assert_eq!(leaves, stage.redis.is_some());
+    for (id, delay_ms) in [("soon", 6 * MINUTE_MS), ("later", 30 * MINUTE_MS)] {
+        let registration = Registration {
+            start: Start::After(delay_ms),
+            ..registration(key(id))
+        };
+        let registering = registering_at(registration, START_MS);
+        let progress = registering.progress;
+        let notification = keep(stage.journal.as_ref(), registering).await;
+        stage.schedule_one(&notification, progress).await;
+    }
+    let mut loader = loader(&stage);
+    let mut pass = async |at_ms: i64| {
+        stage.clock.turn_to(START_MS + at_ms);
+        loader.pass(stage.clock.now_ms()).await.expect("loaded");
+        let held = stage.held("later").await.expect("there");
+        matches!(held.progress, HeldProgress::Due(_))
+    };
+    assert!(!pass(0).await);
+    // It was looked at a moment ago.
+    assert!(!pass(5 * MINUTE_MS - 1).await);
+    assert!(!pass(5 * MINUTE_MS).await);
+    assert_eq!(pass(6 * MINUTE_MS - 1).await, leaves);
+    let soon = stage.held("soon").await.expect("there");
+    assert!(matches!(soon.progress, HeldProgress::Whole(_)));
+    assert_eq!(stage.claim().await, [""; 0]);
+    // What the journal says of it is no difference.
+    let places = [place(&key("later")), place(&key("soon"))];
+    let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &places).await;
+    assert!(found.expect("compared").is_empty());
 }

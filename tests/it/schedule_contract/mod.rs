@@ -23,6 +23,7 @@ mod lane_status;
 mod late;
 mod late_by_hand;
 mod leasing;
+mod leaving_content;
 mod losing;
 mod memory;
 mod missing;

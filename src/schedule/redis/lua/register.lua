@@ -6,6 +6,8 @@
 --          forgotten it, or changed it by hand
 --        8 how long after it was accepted an entry may still be added, ms; '' for any time. The directory
 --          reserves its key for that long (directory.rs)
+--        9 how long before it is due an entry must have been accepted to be added to `contents`, ms; '' if none is
+--          (contents.rs)
 --        then for each entry: key, lane, its score in the lane, when it was accepted, envelope
 -- Reply  now, writes, then for each entry: 0 if it was added, or was here and bare; -1 if it came too late, else the
 --        envelope that is here and whether it is leased (1 or 0)
@@ -14,14 +16,15 @@
 local lost = check_in()
 if lost then return lost end
 
-local prompt, arrival = tonumber(ARGV[7]), tonumber(ARGV[8])
+local prompt, arrival, ahead = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local reply, touched, keys, added_to = { NOW, WRITES }, {}, {}, {}
-for i = 9, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
+local with_content = {}
+for i = 10, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
 
 for n, key in ipairs(keys) do
-  local i = 9 + (n - 1) * 5
+  local i = 10 + (n - 1) * 5
   local lane, score, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
@@ -47,6 +50,7 @@ for n, key in ipairs(keys) do
     local due = due_of(tonumber(score))
     if not (touched[lane] and touched[lane] <= due) then touched[lane] = due end
     added_to[lane] = (added_to[lane] or 0) + 1
+    if ahead and due > accepted + ahead then with_content[#with_content + 1] = ARGV[i + 3] .. ' ' .. key end
     reply[#reply + 1] = 0
   elseif was_bare then
     reply[#reply + 1] = 0 -- another instance found it in the journal and was faster
@@ -58,6 +62,8 @@ for n, key in ipairs(keys) do
     reply[#reply + 1] = 0
   end
 end
+
+if with_content[1] then call_on_lane('RPUSH', ARGV[2] .. 'contents', unpack(with_content)) end
 
 -- A lane whose turn comes by the time its new entries are due is in its place.
 local lanes, misplaced, scores_of_misplaced = {}, {}, {}

@@ -28,6 +28,6 @@ for _, lane in ipairs(lanes) do
   call('ZREM', LANES, lane)
 end
 if lanes[1] then return { 'more' } end
-call('UNLINK', JOBS, LEASES, CHANGING, DEAD, ENDED)
+call('UNLINK', JOBS, LEASES, CHANGING, DEAD, ENDED, PREFIX .. 'contents')
 call('HSET', META, 'state', 'loading')
 return { 'done' }

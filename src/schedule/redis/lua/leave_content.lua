@@ -1,0 +1,70 @@
+-- leave_content: leaves the content of entries to the journal, which has had it for long, so they are bare from now on.
+--
+-- ARGV   6 maximum number of entries that are looked at, at least 1
+--        7 how long after it was registered an entry keeps its content, ms
+--        8 how long before it is due it still can be left, ms
+-- Reply  now, writes, how many were looked at, how many were left to the journal
+-- Keeps  an entry that is not as it was registered, or is due soon, is not changed. It has its content until it is sent.
+
+-- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
+local EARLY = 20
+
+allow_when_full()
+local lost = check_in()
+if lost then return lost end
+
+local CONTENTS = ARGV[2] .. 'contents'
+local last, due_after = NOW - tonumber(ARGV[7]), NOW + tonumber(ARGV[8])
+local keys, seen = {}, {}
+local looked_at = 0
+for _, item in ipairs(call_on_lane('LRANGE', CONTENTS, '0', text_of(tonumber(ARGV[6]) - 1))) do
+  local blank = string.find(item, ' ', 1, true)
+  local accepted = blank and tonumber(string.sub(item, 1, blank - 1))
+  if accepted and accepted > last then break end
+  looked_at = looked_at + 1
+  local key = blank and string.sub(item, blank + 1)
+  if accepted and not seen[key] then
+    seen[key] = true
+    keys[#keys + 1] = key
+  end
+end
+if looked_at == 0 then return { NOW, WRITES, 0, 0 } end
+
+local envelopes = keys[1] and call('HMGET', JOBS, unpack(keys)) or {}
+local leases = keys[1] and call('ZMSCORE', LEASES, unpack(keys)) or {}
+local changing = keys[1] and call('HMGET', CHANGING, unpack(keys)) or {}
+-- For each lane, the scores and the keys of its entries.
+local lists, soonest, left = {}, {}, {}
+for n, key in ipairs(keys) do
+  local envelope = envelopes[n]
+  if readable(envelope) and not is_bare(envelope) and is_pending(envelope) and not leases[n] and not changing[n]
+    and bit.band(byte(envelope, FLAGS), INTERRUPTED + FENCE + PUT_OFF + ORDERED) == 0
+    and struct.unpack('>i8', envelope, RETRY_AT) == 0
+  then
+    local lane, due = lane_of(envelope), next_due(envelope)
+    -- If its place is lost, its content says where it belongs.
+    if due > due_after and call_on_lane('ZSCORE', LANE .. lane, key) then
+      local list = lists[lane] or {}
+      list[#list + 1], list[#list + 2] = lane_score(envelope, due) - EARLY, key
+      lists[lane] = list
+      soonest[lane] = math.min(soonest[lane] or due, due - EARLY)
+      left[#left + 1] = key
+    end
+  end
+end
+
+local lanes = {}
+for lane, list in pairs(lists) do
+  call('ZADD', LANE .. lane, 'XX', unpack(list))
+  lanes[#lanes + 1] = lane
+end
+if left[1] then call('HDEL', JOBS, unpack(left)) end
+call('LTRIM', CONTENTS, text_of(looked_at), '-1')
+if lanes[1] then
+  -- Their place is a little earlier than before. A lane whose turn is no later than that keeps it.
+  local current = call('ZMSCORE', LANES, unpack(lanes))
+  for n, lane in ipairs(lanes) do
+    if not current[n] or turn_of(tonumber(current[n])) > soonest[lane] * 1000 then place_lane(lane, 0) end
+  end
+end
+return { NOW, WRITES, looked_at, #left }
