@@ -2,9 +2,9 @@
 
 use super::call_recorder::CallRecorder;
 use super::failure::{closed_after_keeping, is_broken_off, not_answered, not_sent};
-use super::judging::Judging;
+use super::judging::{BegunAnswer, Judging};
 use super::pool::{Pool, ReceiverConnection};
-use crate::domain::attempt::{Answer, READ_ANSWER_BYTES};
+use crate::domain::attempt::Answer;
 use crate::domain::call_trace::Phase;
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderMap};
@@ -66,18 +66,18 @@ pub async fn exchange(
     // 421: the receiver does not serve this origin over this connection (RFC 9110, section 15.5.20).
     let says_it_closes =
         says_it_closes(response.headers()) || response.status() == StatusCode::MISDIRECTED_REQUEST;
-    let begun = judging.begin(&response);
-    let read = read(response).await;
+    let mut begun = judging.begin(&response);
+    let read = read(response, &mut begun).await;
     recorder.end();
     ExchangeResult::Answered(match read {
-        Ok((body, whole)) => {
+        Ok(whole) => {
             recorder.asks(begun.retry_after);
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
-            begun.judge(&body, whole)
+            begun.judge(whole)
         }
-        Err((body, error)) => begun.judge_broken(body, not_answered(&error)),
+        Err(error) => begun.judge_broken(not_answered(&error)),
     })
 }
 
@@ -90,26 +90,21 @@ fn says_it_closes(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Reads the body of an answer. Returns it and whether it is complete; after an error, the part that was
-/// read before the error.
-async fn read(response: Response<Incoming>) -> Result<(Vec<u8>, bool), (Vec<u8>, hyper::Error)> {
+/// Reads the body of an answer. Returns whether it is complete.
+async fn read(
+    response: Response<Incoming>,
+    begun: &mut BegunAnswer<'_>,
+) -> Result<bool, hyper::Error> {
     let mut incoming = response.into_body();
-    let mut body = Vec::new();
     while let Some(frame) = incoming.frame().await {
-        match frame.map(http_body::Frame::into_data) {
-            Ok(Ok(chunk)) => {
-                let room = READ_ANSWER_BYTES - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room {
-                    return Ok((body, false));
-                }
-            }
-            // Trailers are not used.
-            Ok(Err(_)) => {}
-            Err(error) => return Err((body, error)),
+        // Trailers are not used.
+        if let Ok(chunk) = frame?.into_data()
+            && !begun.take_in(&chunk)
+        {
+            return Ok(false);
         }
     }
-    Ok((body, true))
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -175,6 +170,7 @@ mod tests {
             ack: &ack,
             key: &key,
             accepted: &OnceLock::new(),
+            unfinished: &OnceLock::new(),
         };
         exchange(
             connection, request, &judging, ORIGIN, pool, until, &recorder,

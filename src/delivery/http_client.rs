@@ -13,7 +13,7 @@ use super::connector::ReceiverConnector;
 use super::exchange::{ExchangeResult, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::http2::caller::{Http2Caller, Http2Result, Http2Route};
-use super::judging::Judging;
+use super::judging::{Judging, UnfinishedAnswer};
 use super::lookups::{HostResolver, Lookups, SystemResolver};
 use super::pool::Pool;
 use super::proxy::{Proxy, ProxyError};
@@ -21,7 +21,7 @@ use super::request::{RequestMaker, Signed};
 use super::tls_profiles::{TlsConfigs, TlsProfile, TlsProfiles};
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Outcome};
-use crate::domain::attempt_reason::{ConnectionReason, ProxyReason, UnsentReason};
+use crate::domain::attempt_reason::{ConnectionReason, FailureReason, ProxyReason, UnsentReason};
 use crate::domain::duration;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http_version::HttpVersion;
@@ -147,7 +147,7 @@ impl HttpClient {
         (until, interrupt): (Instant, &CancellationToken),
         recorder: &CallRecorder,
     ) -> SendResult {
-        let accepted = OnceLock::new();
+        let (accepted, unfinished) = (OnceLock::new(), OnceLock::new());
         let timeout = self.timeout_of(target);
         let signed = Signed {
             number,
@@ -155,7 +155,8 @@ impl HttpClient {
             target,
             until: Instant::now() + timeout,
         };
-        let call = self.call(notification, body, signed, until, &accepted, recorder);
+        let cells = (&accepted, &unfinished);
+        let call = self.call(notification, body, signed, until, cells, recorder);
         let call = tokio::time::timeout(timeout, call);
         let is_interrupted = tokio::select! {
             biased;
@@ -168,11 +169,15 @@ impl HttpClient {
         if let Some(answer) = accepted.into_inner() {
             return SendResult::Answered(answer);
         }
+        let ended = |outcome, reason: FailureReason| {
+            let failure = without_answer(outcome, reason);
+            SendResult::Answered(match unfinished.into_inner() {
+                Some(unfinished) => UnfinishedAnswer::of_failure(unfinished, failure),
+                None => failure,
+            })
+        };
         if is_interrupted {
-            return SendResult::Answered(without_answer(
-                Outcome::Interrupted,
-                UnsentReason::Stopped,
-            ));
+            return ended(Outcome::Interrupted, UnsentReason::Stopped.into());
         }
         if recorder.is_awaiting_thread() {
             return SendResult::NotLookedUp;
@@ -188,7 +193,7 @@ impl HttpClient {
             Some(awaited) => ConnectionReason::TimedOutWhile { limit, awaited },
             None => ConnectionReason::TimedOut { limit },
         };
-        SendResult::Answered(without_answer(Outcome::Timeout, reason))
+        ended(Outcome::Timeout, reason.into())
     }
 
     /// The time limit of a call to this target: that of its endpoint, if it is shorter. Leases are made for the
@@ -229,7 +234,7 @@ impl HttpClient {
         body: &Bytes,
         signed: Signed<'_>,
         until: Instant,
-        accepted: &OnceLock<Answer>,
+        (accepted, unfinished): (&OnceLock<Answer>, &OnceLock<UnfinishedAnswer>),
         recorder: &CallRecorder,
     ) -> SendResult {
         let destination = signed.target.url;
@@ -253,6 +258,7 @@ impl HttpClient {
             ack: signed.target.ack,
             key: &notification.key,
             accepted,
+            unfinished,
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
             let request = (self.requests).http1(parts, notification, body, signed);

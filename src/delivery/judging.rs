@@ -1,7 +1,7 @@
 //! Judges the answer to one call.
 
 use crate::domain::ack::{AckRule, Received};
-use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES};
+use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use crate::domain::key::Key;
 use crate::domain::receiver_requests::WAIT_STATUSES;
 use crate::domain::retry_after::RetryAfter;
@@ -18,16 +18,28 @@ pub struct Judging<'a> {
     /// The judgement of an answer whose status alone acknowledges. It is set before the body is read, so
     /// it counts even if the body never ends.
     pub accepted: &'a OnceLock<Answer>,
+    /// What has come of an answer, if the call is ended before the answer is.
+    pub unfinished: &'a OnceLock<UnfinishedAnswer>,
+}
+
+/// The part of an answer that came before its call was ended.
+pub struct UnfinishedAnswer {
+    /// Its status.
+    pub status: u16,
+    /// The part of its body that came, [`KEPT_ANSWER_BYTES`] at most.
+    pub body: Vec<u8>,
 }
 
 /// An answer whose head is known, and whose body is still to come.
 pub struct BegunAnswer<'a> {
     judging: &'a Judging<'a>,
     status: u16,
+    body: Vec<u8>,
     location: Option<HeaderValue>,
     /// What the receiver asks for with `Retry-After`, if the status is one for which that counts.
     pub retry_after: Option<RetryAfter>,
     is_accepted: bool,
+    is_judged: bool,
 }
 
 impl Judging<'_> {
@@ -36,39 +48,79 @@ impl Judging<'_> {
         let begun = BegunAnswer {
             judging: self,
             status: response.status().as_u16(),
+            body: Vec::new(),
             location: response.headers().get(LOCATION).cloned(),
             retry_after: retry_after(response.status(), response.headers()),
             is_accepted: self.ack.accepts_status(response.status().as_u16()),
+            is_judged: false,
         };
         if begun.is_accepted {
             // Each exchange has its own cell, so it is empty.
-            let _ = self.accepted.set(begun.judge(&[], false));
+            let _ = self.accepted.set(begun.judgement(false));
         }
         begun
     }
 }
 
 impl BegunAnswer<'_> {
+    /// Takes in a part of the body. Returns `false` if more has come than is read: then the rest is not wanted.
+    pub fn take_in(&mut self, part: &[u8]) -> bool {
+        let room = READ_ANSWER_BYTES - self.body.len();
+        self.body.extend_from_slice(&part[..part.len().min(room)]);
+        part.len() <= room
+    }
+
     /// The judgement, with the part of the body that was read. `whole` says whether that is all of it.
-    pub fn judge(&self, body: &[u8], whole: bool) -> Answer {
+    pub fn judge(mut self, whole: bool) -> Answer {
+        self.is_judged = true;
+        self.judgement(whole)
+    }
+
+    fn judgement(&self, whole: bool) -> Answer {
         let received = Received {
             status: self.status,
-            body,
+            body: &self.body,
             whole,
             location: self.location.as_ref().map(HeaderValue::as_bytes),
         };
         self.judging.ack.judge(self.judging.key, received)
     }
 
-    /// The judgement of an answer that failed after this part of its body.
-    pub fn judge_broken(&self, mut body: Vec<u8>, failure: Answer) -> Answer {
+    /// The judgement of an answer that failed after the part of its body that was read.
+    pub fn judge_broken(mut self, failure: Answer) -> Answer {
+        self.is_judged = true;
         if self.is_accepted {
-            return self.judge(&body, false);
+            return self.judgement(false);
         }
+        self.take_unfinished().of_failure(failure)
+    }
+
+    fn take_unfinished(&mut self) -> UnfinishedAnswer {
+        let mut body = std::mem::take(&mut self.body);
         body.truncate(KEPT_ANSWER_BYTES);
+        UnfinishedAnswer {
+            status: self.status,
+            body,
+        }
+    }
+}
+
+impl Drop for BegunAnswer<'_> {
+    fn drop(&mut self) {
+        if !self.is_judged {
+            let unfinished = self.take_unfinished();
+            // Each exchange has its own cell.
+            let _ = self.judging.unfinished.set(unfinished);
+        }
+    }
+}
+
+impl UnfinishedAnswer {
+    /// The recorded answer of a call that failed after this had come.
+    pub fn of_failure(self, failure: Answer) -> Answer {
         Answer {
             status: Some(self.status),
-            body,
+            body: self.body,
             ..failure
         }
     }

@@ -6,7 +6,7 @@ use super::pool::CallPlace;
 use super::state::ConnectionState;
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::judging::Judging;
-use crate::domain::attempt::{Answer, READ_ANSWER_BYTES};
+use crate::domain::attempt::Answer;
 use crate::domain::call_trace::Phase;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
@@ -171,9 +171,8 @@ async fn receive(
         state.misdirected();
     }
     recorder.begin(Phase::Body);
-    let begun = judging.begin(&response);
+    let mut begun = judging.begin(&response);
     let mut stream = response.into_body();
-    let mut body = Vec::new();
     let mut is_whole = true;
     // The window of the stream is larger than what is read, so it needs no update. Trailers are not used.
     while let Some(chunk) = stream.data().await {
@@ -181,19 +180,17 @@ async fn receive(
             Ok(chunk) => chunk,
             Err(error) => {
                 recorder.end();
-                return Ok(begun.judge_broken(body, end_of(&error, state).answer()));
+                return Ok(begun.judge_broken(end_of(&error, state).answer()));
             }
         };
-        let room = READ_ANSWER_BYTES - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if chunk.len() > room {
+        if !begun.take_in(&chunk) {
             is_whole = false;
             break;
         }
     }
     recorder.end();
     recorder.asks(begun.retry_after);
-    Ok(begun.judge(&body, is_whole))
+    Ok(begun.judge(is_whole))
 }
 
 /// Why a call failed. What the socket and TLS said is known to the connection only.

@@ -196,6 +196,15 @@ async fn an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit() {
         assert_eq!(attempt["outcome"], "timeout", "{id}: {attempt}");
         let reason = format!("no complete answer within 2s; the time ran out while {while_what}");
         assert_eq!(attempt["reason"], reason, "{id}");
+        // What has come is in the record.
+        match while_what {
+            "the answer was awaited" => assert_eq!(attempt["status"], Value::Null, "{id}"),
+            _ => {
+                assert_eq!(attempt["status"], 200, "{id}");
+                let answer = attempt["answer"].as_str().expect("a part of the body");
+                assert!(answer.starts_with('s'), "{id}: {answer}");
+            }
+        }
     }
     server.stop().await;
 }

@@ -335,6 +335,21 @@ async fn a_connection_that_has_died_is_not_used_for_further_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_answer_that_does_not_end_the_part_that_came_is_in_the_record() {
+    let server = start().await;
+    let part = frame(DATA, 0, 1, b"suc");
+    let receiver = FrameReceiver::start(vec![answering([head(&[]), part])]).await;
+    let mut hasty = over_http2(&receiver.url());
+    hasty["timeout"] = json!("500ms");
+    set(&server, "shop", hasty).await;
+    let attempt = tested(&server, "shop").await;
+    check(&attempt, "timeout", "2");
+    assert_eq!(attempt["status"], 200, "{attempt}");
+    assert_eq!(attempt["answer"], "suc", "{attempt}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_never_begins_http2_is_described() {
     let server = start().await;
     let receiver = FrameReceiver::start(vec![saying(&[], false)]).await;

@@ -51,6 +51,7 @@ async fn call(place: CallPlace) -> Http2Exchange {
         ack: &ack,
         key: &Key::new("payment.succeeded", "1").expect("a key"),
         accepted: &accepted,
+        unfinished: &OnceLock::new(),
     };
     let until = Instant::now() + Duration::from_secs(60);
     exchange(place, request, &judging, until, &CallRecorder::default()).await
