@@ -144,6 +144,7 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
         ),
     );
     line("which ones", unchanged_command(job));
+    line("how they ended", outcome_command(job));
     // A release is done at once, and what waited goes as fast as the destination answers.
     if job.kind != "lane_release" {
         line("rate", format!("{} per second", job.rate));
@@ -168,6 +169,15 @@ fn unchanged_command(job: &JobDetails) -> String {
     })
 }
 
+/// The command that tells how what the job sends again has ended; empty if it sends nothing again. A job counts what it has
+/// made due.
+fn outcome_command(job: &JobDetails) -> String {
+    match (job.kind.as_str(), job.done, &job.id) {
+        ("replay", 1.., Some(id)) => format!("ringback job notifications {}", clean(id)),
+        _ => String::new(),
+    }
+}
+
 /// What the job is about, if it was made for a filter.
 fn filter(job: &JobDetails) -> String {
     let Some(filter) = &job.filter else {
@@ -187,7 +197,8 @@ fn filter(job: &JobDetails) -> String {
 pub fn list(page: &JobPageDetails, colours: Colours, now_ms: i64) -> String {
     let rows: Vec<Vec<String>> = page.items.iter().map(|job| row(job, now_ms)).collect();
     let heading = [
-        "state", "id", "kind", "lane", "done", "skipped", "failed", "of", "asked by", "made",
+        "state", "id", "kind", "which", "done", "skipped", "failed", "of", "asked by", "made",
+        "reason",
     ];
     let mut text = if rows.is_empty() {
         "none\n".to_string()
@@ -271,14 +282,28 @@ fn row(job: &JobDetails, now_ms: i64) -> Vec<String> {
         job.state.clone(),
         job.id.clone().unwrap_or_default(),
         job.kind.clone(),
-        job.lane.clone().unwrap_or_else(|| "-".to_string()),
+        which(job),
         job.done.to_string(),
         job.skipped.to_string(),
         job.failed.to_string(),
         job.matched.to_string(),
         job.actor.clone(),
         made.map_or("-".to_string(), |made| instant(made, now_ms)),
+        given(job.reason.as_ref()),
     ]
+}
+
+/// What the job is about: its lane, or its filter.
+fn which(job: &JobDetails) -> String {
+    match filter(job) {
+        none if none.is_empty() => given(job.lane.as_ref()),
+        filter => filter,
+    }
+}
+
+fn given(text: Option<&String>) -> String {
+    let text = text.filter(|text| !text.is_empty());
+    text.cloned().unwrap_or_else(|| "-".to_string())
 }
 
 /// The name of the state of a job, in the colour of the state.
@@ -323,6 +348,40 @@ mod tests {
                 "  reason         back\\u{1b}",
                 "  made           2026-11-20T08:28:00.000Z (2m ago)",
             ]
+        );
+    }
+
+    #[test]
+    fn a_replay_says_how_to_see_how_they_ended() {
+        let text = |kind: &str, done: u64| {
+            let job = json!({ "id": "0a-1", "kind": kind, "state": "done", "done": done, "matched": done });
+            one(
+                &serde_json::from_value(job).expect("a job"),
+                Colours::never(),
+                NOW_MS,
+            )
+        };
+        let expected = "  how they ended ringback job notifications 0a-1\n";
+        assert!(text("replay", 3).contains(expected));
+        assert!(!text("replay", 0).contains("how they ended"));
+        assert!(!text("cancel", 3).contains("how they ended"));
+    }
+
+    #[test]
+    fn a_list_says_which_ones_and_why() {
+        let page = serde_json::from_value(json!({ "items": [
+            { "id": "1", "kind": "replay", "state": "done", "filter": { "lane": "https://shop.example" }, "reason": "fixed" },
+            { "id": "2", "kind": "lane_retry", "state": "done", "lane": "https://other.example" },
+        ] }));
+        let text = list(&page.expect("a page"), Colours::never(), NOW_MS);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[1].contains("  lane https://shop.example  ") && lines[1].ends_with("  fixed"),
+            "{text}"
+        );
+        assert!(
+            lines[2].contains("  https://other.example  ") && lines[2].ends_with("  -"),
+            "{text}"
         );
     }
 

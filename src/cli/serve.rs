@@ -1,7 +1,7 @@
 //! `ringback serve`: runs the dispatcher. The table of settings defines its flags.
 
 use super::{CommandFailure, block_on, setting_flags};
-use crate::config::{Flags, ServeConfig};
+use crate::config::{Flags, ServeConfig, unknown_variables};
 use crate::{app, telemetry};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
@@ -38,9 +38,22 @@ impl Args for ServeArguments {
     }
 }
 
+/// A variable with a misspelt name has no effect. It may belong to another program, so the server starts.
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    for (variable, meant) in unknown_variables(&names.collect::<Vec<_>>()) {
+        tracing::warn!(
+            variable,
+            meant,
+            "no setting has this environment variable, so it has no effect"
+        );
+    }
+}
+
 /// Runs the dispatcher until a signal stops it.
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandFailure> {
     let config = ServeConfig::load(&arguments.flags, |name| std::env::var_os(name))?;
     telemetry::init(&config.log)?;
+    warn_of_unknown_variables();
     block_on(async { app::serve(config).await.map_err(CommandFailure::of_app) })
 }

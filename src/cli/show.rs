@@ -49,7 +49,17 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     }
     // After a notification has ended, its deadline has no meaning.
     if one.ended_at.is_none() {
-        line("deadline", at(&one.deadline_at));
+        let deadline = at(&one.deadline_at);
+        // What waits because of its destination loses nothing of its window.
+        line(
+            "deadline",
+            match &one.waiting_for {
+                Some(_) if !deadline.is_empty() => {
+                    format!("{deadline}; moves by the time it waits")
+                }
+                _ => deadline,
+            },
+        );
     }
     line("ended", at(&one.ended_at));
     line(

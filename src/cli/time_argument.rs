@@ -16,6 +16,11 @@ pub enum BadTime {
          (local time) or 2026-11-20T14:30:00+08:00"
     )]
     Notation(String),
+    /// It is a duration, or no notation fits, where an instant in the future is meant.
+    #[error(
+        "`{0}` is not an instant; write '2026-11-20 14:30' (local time) or 2026-11-20T14:30:00+08:00, or give --delay 2h"
+    )]
+    Instant(String),
     /// The local time zone is needed and is not known.
     #[error("the local time zone is not known ({0}); set TZ, or write 2026-11-20T14:30:00+08:00")]
     Zone(String),
@@ -30,6 +35,21 @@ pub fn parse(text: &str) -> Result<String, BadTime> {
         return Ok(text.to_string());
     }
     at_ms(text, now_ms(), local_zone).map(display_ms)
+}
+
+/// As [`parse`], for an instant in the future: how long ago something was is none, and neither is a whole day.
+///
+/// # Errors
+/// [`BadTime`].
+pub fn parse_instant(text: &str) -> Result<String, BadTime> {
+    let is_instant = duration::parse_ms(text).is_err() && (text.contains([' ', 'T', 't']));
+    let parsed = is_instant.then(|| parse(text));
+    match parsed {
+        Some(Err(BadTime::Notation(_))) | None => {
+            Err(BadTime::Instant(text.chars().take(40).collect()))
+        }
+        Some(parsed) => parsed,
+    }
 }
 
 /// Reads one of the other notations, in milliseconds since 1970. The zone is asked for only if it is needed.
@@ -145,6 +165,18 @@ mod tests {
         let longest = "9".repeat(60);
         let bad = at_ms(&longest, NOW_MS, shanghai).expect_err("too long");
         assert_eq!(bad, BadTime::Notation("9".repeat(40)));
+    }
+
+    #[test]
+    fn an_instant_is_no_duration_and_no_day() {
+        for bad in ["2h", "2026-11-20", "tomorrow", ""] {
+            let error = parse_instant(bad).expect_err(bad);
+            assert_eq!(error, BadTime::Instant(bad.to_string()));
+        }
+        let time = "2026-11-20T08:30:00+08:00";
+        assert_eq!(parse_instant(time).as_deref(), Ok(time));
+        let local = parse_instant("2026-11-20 08:30").expect("an instant");
+        assert_eq!(parse("2026-11-20 08:30").as_deref(), Ok(local.as_str()));
     }
 
     #[test]

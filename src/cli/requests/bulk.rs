@@ -109,7 +109,8 @@ pub fn cancel(arguments: &CancelArguments) -> Result<(), CommandFailure> {
     let CancelArguments { which, how } = arguments;
     if let Some((topic, id)) = which.one() {
         if !how.reason.is_empty() {
-            let usage = "--reason: the cancellation of one notification has no reason";
+            let usage = "--reason: this command takes none for one notification; the page does, and so does a cancellation by a \
+                         filter (--topic, --id-contains)";
             return Err(CommandFailure::Usage(usage.into()));
         }
         return one(

@@ -127,8 +127,9 @@ pub struct RescheduleArguments {
         conflicts_with = "at"
     )]
     delay: Option<String>,
-    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z
-    #[arg(long, value_name = "TIME")]
+    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z, or '2026-11-20 14:30' (local time); at once if it
+    /// is over
+    #[arg(long, value_name = "TIME", value_parser = time_argument::parse_instant)]
     at: Option<String>,
 }
 

@@ -612,7 +612,10 @@ async fn whoever_names_nothing_does_not_mean_everything() {
             &["replay", "--all", "--cause", "refused"],
             "cannot be used with",
         ),
-        (&["cancel", "t", "1", "--reason", "x"], "has no reason"),
+        (
+            &["cancel", "t", "1", "--reason", "x"],
+            "takes none for one notification",
+        ),
         (&["cancel", "--topic", "t", "--cause", "refused"], "--cause"),
     ] {
         let finished = server.run(arguments, &[]).await;
