@@ -20,8 +20,8 @@ import javax.crypto.spec.SecretKeySpec;
 public class Receiver {
     static final int LARGEST_BODY = 1 << 20;
     static final Path STORE = Path.of(System.getenv().getOrDefault("STORE", "received"));
-    // Two, separated by a space, while the secret is being changed.
-    static final String[] SECRETS = System.getenv().getOrDefault("WEBHOOK_SECRET", "").split(" ");
+    // Two, separated by a space, while the secret is being changed. White space at the ends does not count.
+    static final String[] SECRETS = System.getenv().getOrDefault("WEBHOOK_SECRET", "").trim().split("\\s+");
 
     /** Whether these bytes were signed with this secret, no more than 300 s away from now. */
     static boolean verify(
@@ -30,10 +30,11 @@ public class Receiver {
         if (!timestamp.matches("[0-9]{1,12}") || Math.abs(now - Long.parseLong(timestamp)) > 300) {
             return false;
         }
-        byte[] key = Base64.getDecoder().decode(secret.replaceFirst("^whsec_", ""));
-        if (key.length < 24) {
+        // At least 24 bytes in base64, and nothing else: a public key (whpk_...) is known to others.
+        if (!secret.matches("whsec_([A-Za-z0-9+/]{4}){8,}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")) {
             throw new IllegalArgumentException("not a signing secret");
         }
+        byte[] key = Base64.getDecoder().decode(secret.substring(6));
         Mac mac = Mac.getInstance("HmacSHA256");
         mac.init(new SecretKeySpec(key, "HmacSHA256"));
         mac.update((id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8));

@@ -21,8 +21,8 @@ import (
 
 var directory = setting("STORE", "received")
 
-// Two, separated by a space, while the secret is being changed.
-var secrets = strings.Split(setting("WEBHOOK_SECRET", ""), " ")
+// Two, separated by a space, while the secret is being changed. White space at the ends does not count.
+var secrets = regexp.MustCompile(`\s+`).Split(strings.Trim(setting("WEBHOOK_SECRET", ""), " \t\n\v\f\r"), -1)
 
 func setting(name, otherwise string) string {
 	if value := os.Getenv(name); value != "" {
@@ -37,9 +37,14 @@ func verify(id, timestamp, signatures, secret string, body []byte, now int64) (b
 	if age := now - int64(seconds); err != nil || age > 300 || age < -300 {
 		return false, nil
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	if err != nil || len(key) < 24 {
+	// At least 24 bytes in base64, and nothing else: a public key (whpk_...) is known to others.
+	shape := regexp.MustCompile("^whsec_([A-Za-z0-9+/]{4}){8,}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
+	if !shape.MatchString(secret) {
 		return false, errors.New("not a signing secret")
+	}
+	key, err := base64.StdEncoding.DecodeString(secret[6:])
+	if err != nil {
+		return false, err
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

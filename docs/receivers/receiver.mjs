@@ -9,14 +9,18 @@ import { join } from "node:path";
 
 const LARGEST_BODY = 1 << 20;
 const STORE = process.env.STORE ?? "received";
-// Two, separated by a space, while the secret is being changed.
-const SECRETS = (process.env.WEBHOOK_SECRET ?? "").split(" ");
+// Two, separated by a space, while the secret is being changed. White space at the ends does not count.
+const SECRETS = (process.env.WEBHOOK_SECRET ?? "").match(/[^ \t\n\v\f\r]+/g) ?? [""];
 
 /** Whether these bytes were signed with this secret, no more than 300 s away from now. */
 function verify(id, timestamp, signatures, secret, body, now) {
   if (!/^[0-9]{1,12}$/.test(timestamp) || Math.abs(now - Number(timestamp)) > 300) return false;
-  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length < 24) throw new Error("not a signing secret");
+  // At least 24 bytes in base64, and nothing else: a public key (whpk_...) is known to others. Buffer.from skips what is
+  // not base64.
+  if (!/^whsec_([A-Za-z0-9+/]{4}){8,}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(secret)) {
+    throw new Error("not a signing secret");
+  }
+  const key = Buffer.from(secret.slice(6), "base64");
   const mac = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64");
   const expected = Buffer.from(`v1,${mac}`);
   // Several while a secret is being changed; one has to match.

@@ -13,10 +13,11 @@ function verify(string $id, string $timestamp, string $signatures, string $secre
     if (!preg_match('/\A[0-9]{1,12}\z/', $timestamp) || abs($now - (int) $timestamp) > 300) {
         return false;
     }
-    $key = base64_decode(preg_replace('/\Awhsec_/', '', $secret), true);
-    if ($key === false || strlen($key) < 24) {
+    // At least 24 bytes in base64, and nothing else: a public key (whpk_...) is known to others.
+    if (!preg_match('~\Awhsec_([A-Za-z0-9+/]{4}){8,}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z~', $secret)) {
         throw new InvalidArgumentException('not a signing secret');
     }
+    $key = base64_decode(substr($secret, 6), true);
     $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$timestamp.$body", $key, true));
     // Several while a secret is being changed; one has to match.
     foreach (explode(' ', $signatures) as $given) {
@@ -52,9 +53,9 @@ function judge(): array
         return [413, 'too large'];
     }
     [$id, $timestamp, $signatures] = array_map(fn ($name) => $_SERVER["HTTP_WEBHOOK_$name"] ?? '', ['ID', 'TIMESTAMP', 'SIGNATURE']);
-    // Two, separated by a space, while the secret is being changed.
+    // Two, separated by a space, while the secret is being changed. White space at the ends does not count.
     $isSigned = false;
-    foreach (explode(' ', (string) getenv('WEBHOOK_SECRET')) as $secret) {
+    foreach (preg_split('/\s+/', trim((string) getenv('WEBHOOK_SECRET'), " \t\n\v\f\r")) as $secret) {
         $isSigned = verify($id, $timestamp, $signatures, $secret, $body, time()) || $isSigned;
     }
     // The id becomes a file name, so it may have no other characters.

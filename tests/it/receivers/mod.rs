@@ -95,7 +95,8 @@ fn webhook_id(view: &Value) -> &str {
 async fn keeps_what_a_server_sends(program: &Program, server: &Server) {
     let store = Store::new();
     // The secret is being changed; the server signs with the new one already.
-    let secrets = format!("{} {}", other_secret().expose(), secret().expose());
+    // White space at the ends does not count.
+    let secrets = format!(" {} {}\r\n", other_secret().expose(), secret().expose());
     let mut receiver = Receiver::start(program, &secrets, &store).await;
     let large = "付".repeat(80_000);
     let texts = [
@@ -199,10 +200,24 @@ async fn refuses_forgeries(program: &Program) {
     receiver.kill().await;
 }
 
-/// A receiver that takes any secret for one would accept what anybody signs.
+/// A receiver that takes any text for a secret would accept what anybody signs who knows the text.
 async fn does_not_work_without_a_secret(program: &Program) {
     let name = program.language.name();
-    for secrets in ["", "whsec_", "whsec_c2hvcnQ="] {
+    let good = secret().expose().to_string();
+    let without_prefix = good.replace("whsec_", "");
+    let public_key = good.replace("whsec_", "whpk_");
+    let masked = format!("whsec_****{}", "A".repeat(36));
+    let with_another = format!("{good} {public_key}");
+    for secrets in [
+        "",
+        " \n",
+        "whsec_",
+        "whsec_c2hvcnQ=",
+        &without_prefix,
+        &public_key,
+        &masked,
+        &with_another,
+    ] {
         let store = Store::new();
         if program.language == Language::Php {
             // Its script begins anew with each request.
