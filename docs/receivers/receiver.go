@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -59,7 +60,7 @@ func verify(id, timestamp, signatures, secret string, body []byte, now int64) (b
 	return false, nil
 }
 
-// must ends the program at its start; in a request, it ends that request without an answer.
+// must ends the program at its start; in a request, it ends that request with status 500.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -82,6 +83,12 @@ func store(id string, body []byte) bool {
 }
 
 func receive(response http.ResponseWriter, request *http.Request) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			log.Println(failed)
+			http.Error(response, "error", http.StatusInternalServerError)
+		}
+	}()
 	// The raw bytes, before anything parses them.
 	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, 1<<20))
 	if err != nil {

@@ -69,7 +69,12 @@ function judge(): array
 }
 
 http_response_code(500); // unless the end is reached
-[$status, $text] = judge();
+try {
+    [$status, $text] = judge();
+} catch (Exception $failed) {
+    error_log($failed->getMessage()); // not the stack, which shows the beginning of the secret
+    [$status, $text] = [500, 'error'];
+}
 http_response_code($status);
 header('Content-Type: text/plain');
 echo $text;

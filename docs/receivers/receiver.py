@@ -40,6 +40,10 @@ def store(webhook_id, body):
     return is_new
 
 
+def say(line):
+    os.write(1, f"{line}\n".encode())  # one write, since the lines of several threads would mix in `print`
+
+
 class Receiver(BaseHTTPRequestHandler):
     timeout = 10
 
@@ -56,7 +60,12 @@ class Receiver(BaseHTTPRequestHandler):
         # The id becomes a file name, so it may have no other characters.
         if not re.fullmatch("[A-Za-z0-9_-]{1,64}", webhook_id) or not self.is_signed(webhook_id, body):
             return 401, "bad signature"
-        print("stored" if store(webhook_id, body) else "repeated", webhook_id, flush=True)
+        try:
+            is_new = store(webhook_id, body)
+        except OSError as error:
+            self.log_error("cannot store %s: %s", webhook_id, error)
+            return 500, "error"
+        say(f"{'stored' if is_new else 'repeated'} {webhook_id}")
         return 200, "success"  # the work is done later, from what is stored
 
     def do_POST(self):
@@ -68,11 +77,19 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def serve(receiver):
-    for secret in SECRETS:
-        verify("", "0", "", secret, b"", 0)  # ends the program if it is no secret
-    os.makedirs(STORE, exist_ok=True)
-    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", 9400))), receiver)
-    print(f"listening on 127.0.0.1:{server.server_port}", flush=True)
+    port = os.environ.get("PORT", "9400")
+    try:
+        for secret in SECRETS:
+            verify("", "0", "", secret, b"", 0)
+        os.makedirs(STORE, exist_ok=True)
+    except (OSError, ValueError) as error:
+        sys.exit(f"cannot start: {error}")  # the secret, or the directory
+    ThreadingHTTPServer.request_queue_size = 128  # with the default of 5, some of 16 calls at a time are reset
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", int(port)), receiver)
+    except (OSError, OverflowError, ValueError) as error:
+        sys.exit(f"cannot listen on 127.0.0.1:{port}: {error}")
+    say(f"listening on 127.0.0.1:{server.server_port}")
     server.serve_forever()
 
 

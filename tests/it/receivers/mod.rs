@@ -75,6 +75,7 @@ async fn check(language: Language) {
     keeps_a_repetition_once(&program, &server).await;
     refuses_what_another_secret_signed(&program, &server).await;
     refuses_forgeries(&program).await;
+    answers_500_when_it_cannot_store(&program).await;
     does_not_work_without_a_secret(&program).await;
     server.stop().await;
 }
@@ -197,6 +198,16 @@ async fn refuses_forgeries(program: &Program) {
         assert_eq!(status, 413, "{name}");
     }
     assert_eq!(store.names(), kept, "{name}");
+    receiver.kill().await;
+}
+
+async fn answers_500_when_it_cannot_store(program: &Program) {
+    let store = Store::new();
+    let receiver = Receiver::start(program, secret().expose(), &store).await;
+    store.make_unusable();
+    let call = Forgery::signed("not-stored", now_s(), b"x");
+    let status = call.send(&receiver).await.map(|(status, _)| status);
+    assert_eq!(status, Some(500), "{}", program.language.name());
     receiver.kill().await;
 }
 

@@ -167,6 +167,16 @@ impl Store {
         self.dir.path().join("received")
     }
 
+    /// Puts a file in the place of the directory, so that nothing can be stored.
+    pub fn make_unusable(&self) {
+        let path = self.path();
+        // The receiver in PHP makes it with the first call that it accepts.
+        if path.exists() {
+            std::fs::remove_dir_all(&path).expect("it is removed");
+        }
+        std::fs::write(&path, "").expect("a file");
+    }
+
     /// The body that is kept under an id.
     pub fn body(&self, webhook_id: &str) -> Vec<u8> {
         std::fs::read(self.path().join(webhook_id)).expect("a body")
