@@ -10,8 +10,8 @@ use crate::api::schema::{
 use crate::domain::ack::custom::{
     CustomAck, LONGEST_TEXT, MOST_STATUSES, WrittenJson, WrittenStatuses, WrittenXml,
 };
+use crate::domain::ack::json_value::{DEEPEST_EQUALS, read_equals};
 use crate::domain::ack::{AckRule, BadAckRule, named};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 
@@ -107,16 +107,18 @@ fn read_json(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenJson> 
         errors.add("/json/equals", "this field is missing");
         return None;
     };
-    match serde_json::from_str::<Value>(equals.get()) {
-        Ok(equals) => Some(WrittenJson {
-            pointer: pointer.ok()?,
-            equals,
-        }),
-        Err(_) => {
-            errors.add("/json/equals", "this value cannot be compared with");
-            None
-        }
-    }
+    let Some(equals) = read_equals(equals.get()) else {
+        let detail = format!(
+            "this value cannot be compared with: it is nested more than {DEEPEST_EQUALS} levels deep, or has a number \
+             that is not exact, or a character that JSON forbids"
+        );
+        errors.add("/json/equals", detail);
+        return None;
+    };
+    Some(WrittenJson {
+        pointer: pointer.ok()?,
+        equals,
+    })
 }
 
 fn read_xml(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenXml> {
@@ -300,12 +302,15 @@ mod tests {
             r#"{"json":{"pointer":"","equals":1,"x":1}}"#,
             "/json/x: unknown field",
         );
-        let deep = format!(
-            r#"{{"json":{{"pointer":"","equals":{}{}}}}}"#,
-            "[".repeat(300),
-            "]".repeat(300)
-        );
-        check(&deep, "/json/equals: this value cannot be compared with");
+        for depth in [17, 126, 127, 300] {
+            let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+            let deep = format!(r#"{{"json":{{"pointer":"","equals":{open}{close}}}}}"#);
+            check(&deep, "/json/equals: this value cannot be compared with");
+        }
+        for number in ["18446744073709551616", "[9007199254740993.0]", "1e300"] {
+            let written = format!(r#"{{"json":{{"pointer":"","equals":{number}}}}}"#);
+            check(&written, "has a number that is not exact");
+        }
         check(
             r#"{"xml":{"element":"a"}}"#,
             "/xml/equals: this field is missing",

@@ -28,6 +28,9 @@ use std::time::Duration;
 /// database is behind, or a fail-over takes.
 const CONTENT_KEPT_MS: i64 = 300_000;
 
+/// How long before it is due a notification keeps its content in Redis, if it has it still, in milliseconds.
+pub const CONTENT_NEEDED_MS: i64 = 60_000;
+
 /// How far ahead the schedule holds what is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {

@@ -1,5 +1,6 @@
 //! What an answer is compared with.
 
+use super::json_value::{LARGEST_EXACT, PlainValue};
 use super::xml::{self, BadXml, DEEPEST};
 use crate::domain::attempt::escape;
 use crate::domain::attempt_reason::BodyFlaw;
@@ -158,7 +159,7 @@ impl fmt::Display for Statuses {
 
 impl JsonCondition {
     fn check(&self, body: &[u8]) -> Result<(), BodyFlaw> {
-        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+        let Ok(PlainValue(json)) = serde_json::from_slice(body) else {
             return Err(BodyFlaw::NotJson { body: shown(body) });
         };
         let pointer = &self.pointer;
@@ -177,12 +178,16 @@ impl JsonCondition {
     }
 }
 
-/// Whether two values are the same. Receivers write a number as `0`, `0.0` or `0e0`.
+/// Whether two values are the same. Receivers write a number as `0`, `0.0` or `0e0`. An integer that is no floating-point
+/// number of its own is the same as none.
 fn is_same(value: &Value, other: &Value) -> bool {
     match (value, other) {
         (Value::Number(number), Value::Number(same)) => {
             number == same
-                || ((number.is_f64() || same.is_f64()) && number.as_f64() == same.as_f64())
+                || number
+                    .as_f64()
+                    .zip(same.as_f64())
+                    .is_some_and(|(number, same)| number == same && number.abs() < LARGEST_EXACT)
         }
         (Value::Array(items), Value::Array(same)) => {
             items.len() == same.len()

@@ -54,7 +54,8 @@ pub enum WrittenStatuses {
 pub struct WrittenJson {
     /// A JSON pointer (RFC 6901).
     pub pointer: String,
-    /// Any JSON value.
+    /// A JSON value, as it is written.
+    #[serde(deserialize_with = "super::json_value::deserialize")]
     pub equals: Value,
 }
 

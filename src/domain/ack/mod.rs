@@ -6,6 +6,7 @@
 
 pub mod condition;
 pub mod custom;
+pub mod json_value;
 pub mod named;
 mod text;
 mod xml;

@@ -9,24 +9,17 @@
 //! missing in it keeps its content until it is sent.
 
 use super::RedisSchedule;
-use super::context::Context;
 use super::partition::Partition;
 use crate::schedule::ScheduleError;
+use crate::schedule::window::CONTENT_NEEDED_MS;
 use futures_util::stream::{self, StreamExt as _};
 
-/// How long before it is due it can still be left to the journal, in milliseconds.
-const DUE_SOON_MS: i64 = 60_000;
 /// Maximum number of entries that one script looks at: a script must not block Redis for much longer than a millisecond.
-const MOST_LOOKED_AT: u64 = 200;
+const MOST_LOOKED_AT: u64 = 100;
+/// Maximum number of scripts that a call runs in a partition, one after the other: other commands go in between.
+const MOST_SCRIPTS: usize = 4;
 /// Maximum number of partitions that are called at a time.
 const AT_ONCE: usize = 4;
-
-/// How long before it is due a notification must be registered to be left to the journal some time, in milliseconds; `None` if
-/// nothing is.
-pub fn registered_ahead_ms(context: &Context) -> Option<i64> {
-    let kept_ms = context.limits.window.content_kept_ms();
-    context.leaves_bodies.then_some(kept_ms + DUE_SOON_MS)
-}
 
 /// See [`crate::schedule::ScheduleMaintenance::leave_content`].
 pub async fn leave(schedule: &RedisSchedule) -> Result<bool, ScheduleError> {
@@ -35,23 +28,33 @@ pub async fn leave(schedule: &RedisSchedule) -> Result<bool, ScheduleError> {
         .map(leave_in)
         .collect();
     // A partition that is away does not concern the others.
-    let looked_at: Vec<Result<u64, ScheduleError>> =
+    let left: Vec<Result<bool, ScheduleError>> =
         stream::iter(calls).buffered(AT_ONCE).collect().await;
     let mut has_more = false;
-    for looked_at in looked_at {
-        has_more |= looked_at? == MOST_LOOKED_AT;
+    for of_partition in left {
+        has_more |= of_partition?;
     }
     Ok(has_more)
 }
 
-/// Leaves the content of some entries of one partition. Returns how many were looked at.
-async fn leave_in(partition: &Partition) -> Result<u64, ScheduleError> {
+/// Leaves the content of some entries of one partition. Returns whether there may be more.
+async fn leave_in(partition: &Partition) -> Result<bool, ScheduleError> {
+    for _ in 0..MOST_SCRIPTS {
+        if run_script(partition).await? < MOST_LOOKED_AT {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns how many entries were looked at.
+async fn run_script(partition: &Partition) -> Result<u64, ScheduleError> {
     let context = &partition.context;
     let mut command = context.call(&partition.leave_content);
     command
         .arg(MOST_LOOKED_AT)
         .arg(context.limits.window.content_kept_ms())
-        .arg(DUE_SOON_MS);
+        .arg(CONTENT_NEEDED_MS);
     let mut reply = context
         .run(&partition.bulk, &partition.leave_content, &command)
         .await?;

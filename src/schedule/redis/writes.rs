@@ -4,7 +4,6 @@
 //! whole batch.
 
 use super::connection::Connection;
-use super::contents::registered_ahead_ms;
 use super::context::Context;
 use super::reply::Item;
 use super::script::Script;
@@ -14,6 +13,7 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::envelope::{self, BodyWriting};
+use crate::schedule::window::CONTENT_NEEDED_MS;
 use crate::schedule::{
     Entry, FoundEntry, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled,
     Settlement,
@@ -85,6 +85,13 @@ pub fn registrations(
                 .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
         }
     })
+}
+
+/// How long before it is due a notification must be registered to be left to the journal some time, in milliseconds; `None` if
+/// nothing is (`contents`).
+fn registered_ahead_ms(context: &Context) -> Option<i64> {
+    let kept_ms = context.limits.window.content_kept_ms();
+    context.leaves_bodies.then_some(kept_ms + CONTENT_NEEDED_MS)
 }
 
 async fn register(

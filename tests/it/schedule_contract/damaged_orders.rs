@@ -5,11 +5,12 @@ use super::damage::{Scene, lane_key, scene};
 use super::fixture::*;
 use super::orders::put;
 use crate::support::within;
+use ringback::clock::Clock as _;
 use ringback::domain::order::OrderMode;
 use ringback::domain::state::State;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable as _};
-use ringback::schedule::{BEHIND_MS, Entry, envelope};
+use ringback::schedule::{BEHIND_MS, Entry, Lease, envelope};
 
 /// Leaves only so many bytes of an envelope.
 const CUT: &str = "redis.call('HSET', KEYS[1], ARGV[1], string.sub(redis.call('HGET', KEYS[1], ARGV[1]), 1, ARGV[2]))";
@@ -190,4 +191,76 @@ async fn a_write_count_that_is_none_is_a_loss_that_is_found() {
     assert!(scene.schedule.finish_loading().await.expect("heard"));
     let asked = scene.schedule.lease_one(&known("9")).await;
     assert!(asked.is_ok(), "{asked:?}");
+}
+
+/// `order.lua`, with all that scripts share in front of it.
+const ORDER: &str = concat!(
+    include_str!("../../../src/schedule/redis/lua/common.lua"),
+    "\n",
+    include_str!("../../../src/schedule/redis/lua/lanes.lua"),
+    "\n",
+    include_str!("../../../src/schedule/redis/lua/order.lua")
+);
+
+/// Passes the turn of an entry late, as an instance does that was held up after it had settled a lease.
+async fn pass_late(scene: &Scene, lease: &Lease, number: i64, what: &str) {
+    let keys = [
+        "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health",
+        "settings",
+    ];
+    let keys = keys.map(|name| format!("{{rb:0}}:{name}"));
+    let (now, number) = (
+        scene.fixture.clock.now_ms().to_string(),
+        format!("{number:016}"),
+    );
+    let (lane, expiry) = (lane_of("shop"), lease.expiry().to_string());
+    let mut words = vec!["EVAL", ORDER, "10"];
+    words.extend(keys.iter().map(String::as_str));
+    words.extend([now.as_str(), "{rb:0}:", "100 100 0", "late", "-1", "wake"]);
+    words.extend([
+        lane.as_str(),
+        lease.entry.notification.key.as_str(),
+        &expiry,
+    ]);
+    words.extend(["o", &number, what]);
+    scene.command(&words).await;
+}
+
+/// The two scripts that end a lease and pass its turn have a claim between them, which puts the entry off because a lower
+/// number is in flight.
+#[tokio::test]
+async fn what_was_put_off_before_a_turn_was_passed_goes_when_the_one_before_has_ended() {
+    for (mode, what) in [(OrderMode::Strict, "keep"), (OrderMode::Latest, "highest")] {
+        let scene = scene(LIMITS).await;
+        let fixture = &scene.fixture;
+        put(fixture, "1", ("o", 1, mode), 0).await;
+        let first = fixture.claim_one().await;
+        put(fixture, "2", ("o", 2, mode), 500_000).await;
+        // An attempt by hand.
+        let by_hand = fixture.lease_by_hand("2").await;
+        fixture.done(&by_hand, again(&by_hand, 0)).await;
+        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+        pass_late(&scene, &by_hand, 2, what).await;
+        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+        fixture.done(&first, end(&first, State::Delivered, 0)).await;
+        assert_eq!(fixture.claim_ids(9).await, ["2"], "{mode:?}");
+    }
+}
+
+/// What is due as it says is not among those that wait for another one.
+#[tokio::test]
+async fn what_was_not_put_off_since_does_not_count_as_waiting() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    put(fixture, "1", ("o", 1, OrderMode::Strict), 0).await;
+    put(fixture, "2", ("o", 2, OrderMode::Strict), 0).await;
+    let first = fixture.claim_one().await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    let waits = lane_key("waits", "shop");
+    assert_eq!(scene.ask::<u64>(&["ZCARD", &waits]).await, 1);
+    let by_hand = fixture.lease_by_hand("2").await;
+    fixture.done(&by_hand, again(&by_hand, 500_000)).await;
+    assert_eq!(scene.ask::<u64>(&["ZCARD", &waits]).await, 0);
+    fixture.done(&first, end(&first, State::Delivered, 0)).await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
 }

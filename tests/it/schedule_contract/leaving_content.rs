@@ -182,7 +182,7 @@ async fn an_entry_with_something_to_note_keeps_its_content() {
 async fn many_are_left_part_by_part() {
     let scene = scene(WITH_WINDOW).await;
     for lane in ["shop", "other", "third"] {
-        for number in 0..150 {
+        for number in 0..300 {
             scene.put(lane, &format!("{lane}-{number}"), FAR_MS).await;
         }
     }
@@ -195,9 +195,9 @@ async fn many_are_left_part_by_part() {
             break;
         }
     }
-    assert_eq!(left, [250, 50, 0]);
+    assert_eq!(left, [500, 100, 0]);
     let counts = scene.fixture.counts().await;
-    assert_eq!(counts.pending, 450);
+    assert_eq!(counts.pending, 900);
 }
 
 /// The list is only a reminder: anything may be in it.

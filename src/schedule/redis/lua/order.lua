@@ -35,6 +35,15 @@ local function make_due(other)
   return true
 end
 
+-- Whether the entry was claimed, and put off because of its order, after its lease was settled and before this call: then
+-- it is not in its lane at the instant at which it is due, and whoever ends the lease in force has to find it in `waits`.
+local function was_put_off_since()
+  local envelope = call('HGET', JOBS, key)
+  if not readable(envelope) or not is_pending(envelope) then return false end
+  local score = call_on_lane('ZSCORE', LANE .. lane, key)
+  return score and tonumber(score) > lane_score(envelope, next_due(envelope))
+end
+
 -- Makes the first waiting entry of a range due.
 local function make_first_due(command, from, to)
   for _ = 1, 8 do
@@ -59,7 +68,7 @@ if what == 'wait' or what == 'yield' then
     make_first_due('ZREVRANGEBYLEX', to, '(' .. group .. '\n' .. ARGV[11] .. '\n\255')
   end
 else
-  call_on_lane('ZREM', waits, own)
+  if not was_put_off_since() then call_on_lane('ZREM', waits, own) end
   if what ~= 'keep' and turn and not is_own then
     -- The lease in force may belong to an entry that has asked the journal before this one ended.
     call('HSET', turns, group, string.sub(turn, 1, 3) .. '!' .. string.sub(turn, 5))
