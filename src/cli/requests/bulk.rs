@@ -66,7 +66,7 @@ struct WhichArguments {
 
 #[derive(Args)]
 struct HowArguments {
-    /// The reason, which the history of each notification will show
+    /// The reason, which the history of each notification will show; not for the cancellation of one
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     /// How many per second, at most 1000; 100 if it is not given

@@ -135,7 +135,8 @@ pub struct RescheduleArguments {
 
 #[derive(Args)]
 pub struct ListArguments {
-    /// Only this state: scheduled, due (scheduled, and due now), in_flight, delivered, dead or cancelled
+    /// Only this state: scheduled, due (scheduled, and due now), in_flight, pending (scheduled or in flight), delivered, dead or
+    /// cancelled
     #[arg(long)]
     state: Option<String>,
     #[command(flatten)]
