@@ -72,7 +72,7 @@ super::texts!(NotificationTexts {
     help_discard: "Gives it up for good. It cannot be replayed afterwards.", "彻底放弃该死信，之后无法重放。";
     bad_reason: "A reason has at most 500 characters, and no control characters.", "原因最多 500 个字符，且不能包含控制字符。";
 
-    done_retry: "An attempt is made now.", "已安排立即投递。";
+    done_retry: "An attempt is made now; if one was in flight, none is added.", "已安排立即投递；如正在投递，则不再增加。";
     done_cancel: "It is cancelled.", "已取消。";
     done_reschedule: "It is moved.", "已改期。";
     done_resend: "It is sent again.", "已重新发送。";

@@ -206,6 +206,7 @@ async fn what_else_is_in_the_list_is_passed_over() {
     let scene = scene(WITH_WINDOW).await;
     scene.put("shop", "1", FAR_MS).await;
     let at = START_MS.to_string();
+    let ahead = format!("{} t/ahead", START_MS + KEPT_MS + 60_000);
     let twice = format!("{at} {}", key("1").as_str());
     for item in [
         "",
@@ -214,6 +215,7 @@ async fn what_else_is_in_the_list_is_passed_over() {
         "word word",
         &at,
         &format!("{at} t/unknown"),
+        &ahead,
         &twice,
     ] {
         scene.command(&["LPUSH", LIST, item]).await;

@@ -20,7 +20,10 @@ local looked_at = 0
 for _, item in ipairs(call_on_lane('LRANGE', CONTENTS, '0', text_of(tonumber(ARGV[6]) - 1))) do
   local blank = string.find(item, ' ', 1, true)
   local accepted = blank and tonumber(string.sub(item, 1, blank - 1))
-  if accepted and accepted > last then break end
+  if accepted and accepted > last then
+    if accepted < NOW + 60000 then break end
+    accepted = nil -- the clock was set back since: this one must not keep the others here
+  end
   looked_at = looked_at + 1
   local key = blank and string.sub(item, blank + 1)
   if accepted and not seen[key] then
