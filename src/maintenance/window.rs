@@ -16,7 +16,7 @@ use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
 use super::recovery::page::{PageReads, read};
 use crate::clock::Clock;
-use crate::journal::{Cursor, Journal};
+use crate::journal::{Cursor, Journal, JournalError};
 use crate::schedule::window::Window;
 use crate::schedule::{Restored, Schedule};
 use std::future::Future;
@@ -177,7 +177,22 @@ impl WindowLoader {
         steps: u32,
     ) -> Result<Step<Restored>, MaintenanceError> {
         self.leave_next_ms = now_ms.saturating_add(CONTENT_LEFT_EVERY_MS);
-        if !self.schedule.leave_content().await? {
+        let mut has_more = false;
+        for mut content in self.schedule.content_to_leave().await? {
+            has_more |= content.has_more;
+            // What the journal has lost meanwhile keeps its content, and is registered again before it is sent.
+            match self.journal.pendings(&content.keys).await {
+                Ok(pending) => {
+                    let mut is_pending = pending.iter().map(Option::is_some);
+                    content.keys.retain(|_| is_pending.next() == Some(true));
+                }
+                // One of them cannot be read. They keep their content, and do not keep the others here.
+                Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => content.keys.clear(),
+                Err(error) => return Err(error.into()),
+            }
+            self.schedule.leave_content(&content).await?;
+        }
+        if !has_more {
             return Ok(Step::Done(restored));
         }
         // After the last step, another run begins at once.

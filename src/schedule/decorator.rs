@@ -13,9 +13,10 @@ use super::recoverable::Recoverable;
 use super::skipped::SkippedLanes;
 use super::wake::Wake;
 use super::{
-    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease, LeaseRequest,
-    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts,
-    ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
+    ClaimQuota, Claimed, ContentToLeave, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease,
+    LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule,
+    ScheduleCounts, ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled,
+    Settlement,
 };
 use crate::clock::Clock;
 use crate::domain::key::Key;
@@ -244,8 +245,13 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
         unless_empty!(self, RestorePlaces, restore_places, places)
     }
 
-    async fn leave_content(&self) -> Result<bool, ScheduleError> {
-        let calling = self.inner().leave_content();
+    async fn content_to_leave(&self) -> Result<Vec<ContentToLeave>, ScheduleError> {
+        let calling = self.inner().content_to_leave();
+        self.around(ScheduleCall::LeaveContent, calling).await
+    }
+
+    async fn leave_content(&self, content: &ContentToLeave) -> Result<(), ScheduleError> {
+        let calling = self.inner().leave_content(content);
         self.around(ScheduleCall::LeaveContent, calling).await
     }
 

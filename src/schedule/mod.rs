@@ -132,6 +132,19 @@ pub struct Restored {
     pub moved: u64,
 }
 
+/// Entries whose content may be left to the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentToLeave {
+    /// The partition of the schedule.
+    pub partition: usize,
+    /// Number of reminders that were read there, which are done with after this.
+    pub reminders: usize,
+    /// Whether there may be more.
+    pub has_more: bool,
+    /// The notifications.
+    pub keys: Vec<Key>,
+}
+
 impl AddAssign for Restored {
     fn add_assign(&mut self, other: Self) {
         self.missing += other.missing;
@@ -328,10 +341,17 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
         Err(ScheduleError::Unavailable(why.to_string()))
     }
 
-    /// Leaves the content of some entries to the journal, which were registered minutes ago and are not due soon. Returns
-    /// whether there may be more of them. Nothing, for a schedule that does not leave content to the journal.
-    async fn leave_content(&self) -> Result<bool, ScheduleError> {
-        Ok(false)
+    /// Some of what was registered minutes ago with its content, which may be left to the journal if that has it still. Empty
+    /// at the end, and for a schedule that does not leave content to the journal.
+    async fn content_to_leave(&self) -> Result<Vec<ContentToLeave>, ScheduleError> {
+        Ok(Vec::new())
+    }
+
+    /// Leaves the content of these entries to the journal, but for those that are due soon, or are not as they were
+    /// registered. Whoever calls it has just read all of `keys` in the journal.
+    async fn leave_content(&self, content: &ContentToLeave) -> Result<(), ScheduleError> {
+        let _ = content;
+        Ok(())
     }
 
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if

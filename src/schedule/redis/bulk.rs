@@ -13,7 +13,9 @@ use crate::schedule::default_keys::ScheduleDefaultKeys;
 use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
-use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
+use crate::schedule::{
+    ContentToLeave, Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance,
+};
 use async_trait::async_trait;
 use std::sync::atomic::Ordering;
 
@@ -40,8 +42,12 @@ impl ScheduleMaintenance for RedisSchedule {
         restoring::restore(&self.partitions, places).await
     }
 
-    async fn leave_content(&self) -> Result<bool, ScheduleError> {
-        contents::leave(self).await
+    async fn content_to_leave(&self) -> Result<Vec<ContentToLeave>, ScheduleError> {
+        contents::to_leave(self).await
+    }
+
+    async fn leave_content(&self, content: &ContentToLeave) -> Result<(), ScheduleError> {
+        contents::leave(self, content).await
     }
 
     async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {

@@ -102,6 +102,11 @@ impl PartitionKeys {
         &self.fixed[7]
     }
 
+    /// The list of what has its content here for some minutes.
+    pub fn contents(&self) -> String {
+        format!("{}contents", self.prefix)
+    }
+
     pub fn settings(&self) -> &str {
         &self.fixed[9]
     }

@@ -262,6 +262,13 @@ async fn content_is_left_to_the_journal_after_some_minutes(stage: Stage) {
         let notification = keep(stage.journal.as_ref(), registering).await;
         stage.schedule_one(&notification, progress).await;
     }
+    // A journal that was set back does not know it any more.
+    let lost = Registration {
+        start: Start::After(30 * MINUTE_MS),
+        ..registration(key("lost"))
+    };
+    let lost = registering_at(lost, START_MS);
+    stage.schedule_one(&lost.notification, lost.progress).await;
     let mut loader = loader(&stage);
     let mut pass = async |at_ms: i64| {
         stage.clock.turn_to(START_MS + at_ms);
@@ -274,8 +281,10 @@ async fn content_is_left_to_the_journal_after_some_minutes(stage: Stage) {
     assert!(!pass(5 * MINUTE_MS - 1).await);
     assert!(!pass(5 * MINUTE_MS).await);
     assert_eq!(pass(6 * MINUTE_MS - 1).await, leaves);
-    let soon = stage.held("soon").await.expect("there");
-    assert!(matches!(soon.progress, HeldProgress::Whole(_)));
+    for id in ["soon", "lost"] {
+        let held = stage.held(id).await.expect("there");
+        assert!(matches!(held.progress, HeldProgress::Whole(_)), "{id}");
+    }
     assert_eq!(stage.claim().await, [""; 0]);
     // What the journal says of it is no difference.
     let places = [place(&key("later")), place(&key("soon"))];

@@ -1,9 +1,9 @@
 -- leave_content: leaves the content of entries to the journal, which has had it for long, so they are bare from now on.
 --
--- ARGV   6 maximum number of entries that are looked at, at least 1
---        7 how long after it was registered an entry keeps its content, ms
---        8 how long before it is due it still can be left, ms
--- Reply  now, writes, how many were looked at, how many were left to the journal
+-- ARGV   6 how many reminders are taken from the list, at least 1
+--        7 how long before it is due an entry still can be left, ms
+--        then the keys that were read there, and that the journal has by now
+-- Reply  now, writes
 -- Keeps  an entry that is not as it was registered, or is due soon, is not changed. It has its content until it is sent.
 
 -- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
@@ -14,24 +14,9 @@ local lost = check_in()
 if lost then return lost end
 
 local CONTENTS = ARGV[2] .. 'contents'
-local last, due_after = NOW - tonumber(ARGV[7]), NOW + tonumber(ARGV[8])
-local keys, seen = {}, {}
-local looked_at = 0
-for _, item in ipairs(call_on_lane('LRANGE', CONTENTS, '0', text_of(tonumber(ARGV[6]) - 1))) do
-  local blank = string.find(item, ' ', 1, true)
-  local accepted = blank and tonumber(string.sub(item, 1, blank - 1))
-  if accepted and accepted > last then
-    if accepted < NOW + 60000 then break end
-    accepted = nil -- the clock was set back since: this one must not keep the others here
-  end
-  looked_at = looked_at + 1
-  local key = blank and string.sub(item, blank + 1)
-  if accepted and not seen[key] then
-    seen[key] = true
-    keys[#keys + 1] = key
-  end
-end
-if looked_at == 0 then return { NOW, WRITES, 0, 0 } end
+local due_after = NOW + tonumber(ARGV[7])
+local keys = {}
+for i = 8, #ARGV do keys[#keys + 1] = ARGV[i] end
 
 local envelopes = keys[1] and call('HMGET', JOBS, unpack(keys)) or {}
 local leases = keys[1] and call('ZMSCORE', LEASES, unpack(keys)) or {}
@@ -62,7 +47,7 @@ for lane, list in pairs(lists) do
   lanes[#lanes + 1] = lane
 end
 if left[1] then call('HDEL', JOBS, unpack(left)) end
-call('LTRIM', CONTENTS, text_of(looked_at), '-1')
+call_on_lane('LTRIM', CONTENTS, ARGV[6], '-1')
 if lanes[1] then
   -- Their place is a little earlier than before. A lane whose turn is no later than that keeps it.
   local current = call('ZMSCORE', LANES, unpack(lanes))
@@ -70,4 +55,4 @@ if lanes[1] then
     if not current[n] or turn_of(tonumber(current[n])) > soonest[lane] * 1000 then place_lane(lane, 0) end
   end
 end
-return { NOW, WRITES, looked_at, #left }
+return { NOW, WRITES }
