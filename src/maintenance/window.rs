@@ -34,7 +34,7 @@ const RUN_REST: Duration = Duration::from_secs(5);
 /// How far the loading must have come since it was last noted in the schedule, to be noted again, in milliseconds.
 const NOTED_EVERY_MS: i64 = 60_000;
 /// How often content is left to the journal, in milliseconds.
-const CONTENT_LEFT_EVERY_MS: i64 = 60_000;
+const CONTENT_LEFT_EVERY_MS: i64 = 30_000;
 /// Maximum number of steps that leave content to the journal, before the next run begins.
 const MOST_CONTENT_STEPS: u32 = 200;
 /// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be

@@ -24,9 +24,10 @@
 
 use std::time::Duration;
 
-/// How long after it was registered a notification keeps its content in Redis, in milliseconds: longer than a standby of a
-/// database is behind, or a fail-over takes.
-const CONTENT_KEPT_MS: i64 = 300_000;
+/// How long after it was registered a notification keeps its content in Redis, in milliseconds: longer than the standby of a
+/// database is behind, which takes over when its primary fails. It is less than the usual wait for a second attempt, so
+/// what waits for that is bare before it is sent.
+const CONTENT_KEPT_MS: i64 = 120_000;
 
 /// How long before it is due a notification keeps its content in Redis, if it has it still, in milliseconds.
 pub const CONTENT_NEEDED_MS: i64 = 60_000;
@@ -36,7 +37,7 @@ pub const CONTENT_NEEDED_MS: i64 = 60_000;
 pub struct Window {
     /// In milliseconds; `None`: everything is in the schedule.
     horizon_ms: Option<i64>,
-    /// How long what was registered keeps its content in the schedule, although the journal has it, in milliseconds.
+    /// How long what waits keeps its content in the schedule, although the journal has it, in milliseconds.
     content_kept_ms: i64,
 }
 

@@ -1,12 +1,13 @@
 //! How long an entry has its content in Redis.
 //!
 //! With a journal and a horizon, what was registered keeps its content for some minutes, although the journal has it: a
-//! journal that loses what it has accepted last, as to a primary that fails over, gets it back from here. After that, the
-//! journal is asked whether it has it still. If it has, and it is not due soon, it is bare from then on: it is in its lane alone, about 50 bytes and not a thousand, and the attempt reads the rest in the
-//! journal (`delivery::bare`).
+//! journal that loses what it has accepted last, as when a primary fails, gets it back from here. Also if its first attempt
+//! has failed meanwhile, since such a journal has lost that with it. After that, the journal is asked whether it has it
+//! still. If it has, and it is not due soon, it is bare from then on: it is in its lane alone, about 50 bytes and not a
+//! thousand, and the attempt reads the rest in the journal (`delivery::bare`). What fails later is bare at once.
 //!
-//! The list `contents` of a partition has what was registered so far ahead, oldest first. It is only a reminder: what is
-//! missing in it keeps its content until it is sent.
+//! The list `contents` of a partition has what waits for so long, with the instant since when it does, oldest first. It is
+//! only a reminder: what is missing in it keeps its content until it is sent.
 
 use super::RedisSchedule;
 use super::partition::Partition;
@@ -80,7 +81,7 @@ async fn to_leave_in(
     Ok(to_leave)
 }
 
-/// When an entry was registered, in milliseconds since 1970, and its key; `None` if that cannot be read.
+/// Since when an entry waits, in milliseconds since 1970, and its key; `None` if that cannot be read.
 fn read_reminder(item: &Value) -> Option<(i64, Key)> {
     let Value::BulkString(text) = item else {
         return None;

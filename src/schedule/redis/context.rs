@@ -11,6 +11,7 @@ use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::domain::place::PlaceInLane;
 use crate::schedule::envelope::{self, BodyWriting};
+use crate::schedule::window::CONTENT_NEEDED_MS;
 use crate::schedule::{CLAIMED_EARLY_MS, Entry, Limits, ScheduleError};
 use redis::Cmd;
 use std::borrow::Cow;
@@ -146,6 +147,19 @@ pub struct Context {
     pub leaves_bodies: bool,
 }
 
+/// What becomes of the content of an entry that waits for another attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentAgain {
+    /// It is written as [`Context::encode`] says.
+    Written,
+    /// It stays in Redis until the attempt.
+    Kept,
+    /// It stays in Redis for some minutes (`contents`).
+    KeptForNow,
+    /// The entry is bare at once.
+    Left,
+}
+
 impl Context {
     /// The start of a script call: the shared keys and arguments of `common.lua`.
     pub fn call(&self, script: &Script) -> Cmd {
@@ -173,23 +187,39 @@ impl Context {
     }
 
     /// Writes an envelope. With a journal and a horizon, the body of what waits for a later attempt of its series is not in
-    /// Redis: it waits for minutes or an hour, and an attempt reads it from the journal. Nor are the bodies of what was
-    /// loaded from the journal. The first attempt after a registration comes soon, and most notifications need no other,
-    /// so reading their bodies would only cost. Without a horizon, Redis has everything that a journal may lose when it is
-    /// set back to an older copy.
+    /// Redis, unless it was registered a moment ago: it waits for minutes or an hour, and an attempt reads it from the
+    /// journal. Nor are the bodies of what was loaded from the journal. The first attempt after a registration comes soon,
+    /// and most notifications need no other, so reading their bodies would only cost. Without a horizon, Redis has
+    /// everything that a journal may lose when it is set back to an older copy.
     pub fn encode(&self, entry: &Entry) -> Vec<u8> {
         let is_later = entry.progress.step > 0;
-        let body = match self.leaves_bodies && is_later {
+        let body = match self.leaves_bodies && is_later && !self.is_new(entry) {
             true => BodyWriting::LengthOnly,
             false => BodyWriting::Whole,
         };
         envelope::encode(entry, body)
     }
 
-    /// Whether an entry is bare that waits for another attempt: if that is a later one of its series. As for its body: see
-    /// [`Context::encode`].
-    pub fn is_bare_again(&self, entry: &Entry) -> bool {
-        entry.progress.step > 0 && self.may_be_bare(entry)
+    /// What becomes of the content of an entry that waits for another attempt: of a later one of its series, it is left to
+    /// the journal. But not if it was registered a moment ago: a journal may lose that, with the attempt before.
+    pub fn content_again(&self, entry: &Entry) -> ContentAgain {
+        if entry.progress.step == 0 || !self.may_be_bare(entry) {
+            return ContentAgain::Written;
+        }
+        let waits_ms = entry.progress.next_due_ms() - self.clock.now_ms();
+        if !self.is_new(entry) {
+            ContentAgain::Left
+        } else if waits_ms > self.limits.window.content_kept_ms() + CONTENT_NEEDED_MS {
+            ContentAgain::KeptForNow
+        } else {
+            ContentAgain::Kept
+        }
+    }
+
+    /// Whether it was registered so lately that a journal may lose it, as when a primary fails.
+    fn is_new(&self, entry: &Entry) -> bool {
+        let age_ms = self.clock.now_ms() - entry.notification.registered_ms;
+        age_ms < self.limits.window.content_kept_ms()
     }
 
     /// Whether an entry that is in the journal like this may be bare.

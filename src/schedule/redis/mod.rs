@@ -22,7 +22,7 @@
 //!   endpoints HASH   name -> an endpoint, with the limits of its lane   (only without a journal)
 //!   endpoint_changes ZSET  name -> the number of its last change    (only without a journal)
 //!   default_keys STRING  the default keys, in the first partition   (only without a journal)
-//!   contents  LIST   when it was registered, and key, of what has its content for some minutes (contents.rs)
+//!   contents  LIST   since when it waits, and key, of what has its content for some minutes (contents.rs)
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
 //!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost

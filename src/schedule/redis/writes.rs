@@ -4,7 +4,7 @@
 //! whole batch.
 
 use super::connection::Connection;
-use super::context::Context;
+use super::context::{ContentAgain, Context};
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
@@ -15,8 +15,8 @@ use crate::domain::state::{End, State};
 use crate::schedule::envelope::{self, BodyWriting};
 use crate::schedule::window::CONTENT_NEEDED_MS;
 use crate::schedule::{
-    Entry, FoundEntry, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled,
-    Settlement,
+    CLAIMED_EARLY_MS, Entry, FoundEntry, Lease, PROMPT_MS, Registered, Reservation, ScheduleError,
+    Settled, Settlement,
 };
 use redis::Cmd;
 use std::sync::Arc;
@@ -304,16 +304,7 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);
-            let score = envelope::lane_score(&before.notification, progress);
-            if context.is_bare_again(&again) {
-                command.arg("bare").arg(score).arg("");
-                return;
-            }
-            command.arg("again").arg(score);
-            match context.leaves_bodies {
-                true => command.arg(context.encode(&again)),
-                false => command.arg(&envelope::encode_header(&again)[..]),
-            };
+            push_again(command, context, again);
         }
         Settlement::End { .. } if !remembers => {
             command.arg("forget").arg(0).arg("");
@@ -337,6 +328,32 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
             }
         }
     }
+}
+
+/// Adds verb, instant and bytes for an entry that waits for another attempt.
+fn push_again(command: &mut Cmd, context: &Context, again: Entry) {
+    let content = context.content_again(&again);
+    let score = envelope::lane_score(&again.notification, &again.progress);
+    if content == ContentAgain::Written {
+        command.arg("again").arg(score);
+        match context.leaves_bodies {
+            true => command.arg(context.encode(&again)),
+            false => command.arg(&envelope::encode_header(&again)[..]),
+        };
+        return;
+    }
+    command.arg(match content {
+        ContentAgain::Left => "bare",
+        ContentAgain::KeptForNow => "keep",
+        ContentAgain::Kept | ContentAgain::Written => "again",
+    });
+    // The journal is asked before it is sent.
+    command.arg(score - CLAIMED_EARLY_MS);
+    let verify = true;
+    match content {
+        ContentAgain::Left => command.arg(""),
+        _ => command.arg(&envelope::encode_header(&Entry { verify, ..again })[..]),
+    };
 }
 
 /// An entry that has ended.

@@ -4,7 +4,7 @@
 use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
-use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
 use crate::support::within;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
@@ -109,6 +109,16 @@ async fn until_nothing_is_scheduled(redis: &mut MultiplexedConnection) {
     .await;
 }
 
+async fn until_no_lease(redis: &mut MultiplexedConnection) {
+    within("the lease to end", async {
+        let leases = Cmd::zcard("{rb:0}:leases");
+        while leases.query_async::<usize>(redis).await.expect("a size") > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 async fn sql(server: &Server, statement: &'static str) {
     let JournalConfig::Sqlite(path) = &server.config().journal else {
         panic!("it has a SQLite journal");
@@ -182,6 +192,29 @@ async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
     .await;
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
+    server.stop().await;
+    assert!(merchant.arrived().is_none(), "once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_journal_forgets_with_its_first_attempt_is_written_down_and_retried() {
+    let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    server.register(with_ladder("a", &merchant, &["4m"])).await;
+    assert_eq!(merchant.call().await.attempt(), 1);
+    server.until_attempts("a", 1).await;
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    until_no_lease(&mut redis).await;
+    sql(&server, FORGET).await;
+    // Its content may be left to the journal meanwhile, which says that it has none.
+    for minute in 1..4 {
+        server.clock().turn_to(BEGIN_MS + minute * 60_000);
+    }
+    server.clock().turn_to(BEGIN_MS + 240_000);
+    assert_eq!(merchant.call().await.attempt(), 2);
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["attempts_made"], 2, "{view}");
     server.stop().await;
     assert!(merchant.arrived().is_none(), "once");
 }

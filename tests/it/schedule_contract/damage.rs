@@ -67,6 +67,18 @@ pub async fn scene_at(url: String, limits: Limits) -> Scene {
 }
 
 impl Scene {
+    /// The same schedule, as a server with other limits sees it.
+    pub async fn beside(&self, limits: Limits) -> RedisSchedule {
+        let options = Options {
+            owner: "journal-1".into(),
+            ..options(self.url.clone(), limits)
+        };
+        let beside = RedisSchedule::open(&options, Arc::new(self.clock.clone())).expect("a url");
+        let found = beside.inspect(false).await.expect("looked");
+        assert_eq!(found, Inspection::Whole);
+        beside
+    }
+
     pub async fn command(&self, words: &[&str]) {
         command(&self.url, &cmd(words)).await;
     }

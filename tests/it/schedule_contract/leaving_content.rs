@@ -8,8 +8,8 @@ use ringback::domain::priority::Priority;
 use ringback::domain::state::State;
 use ringback::schedule::window::Window;
 use ringback::schedule::{
-    CLAIMED_EARLY_MS, Entry, HeldProgress, Limits, Registered, ScheduleMaintenance as _,
-    ScheduleReads as _, Settlement,
+    CLAIMED_EARLY_MS, ClaimQuota, Entry, HeldProgress, Limits, Registered, ScheduleLeases as _,
+    ScheduleMaintenance as _, ScheduleReads as _, Settled, Settlement,
 };
 use std::time::Duration;
 
@@ -240,6 +240,73 @@ async fn what_else_is_in_the_list_is_passed_over() {
     scene.put("shop", "2", KEPT_MS + FAR_MS).await;
     assert_eq!(scene.left().await, 0);
     assert!(!scene.is_whole("2", KEPT_MS + FAR_MS).await);
+}
+
+/// A journal may lose what it was given a moment ago, with the attempt.
+#[tokio::test]
+async fn what_waits_for_a_retry_keeps_its_content_if_it_was_registered_a_moment_ago() {
+    let scene = scene(WITH_WINDOW).await;
+    let at = |id: &str, ago_ms| accepted_at(entry("shop", id, 0), START_MS - ago_ms);
+    for given in [at("soon", 0), at("new", KEPT_MS - 1), at("old", KEPT_MS)] {
+        assert_eq!(scene.fixture.register(given).await, Registered::Created);
+    }
+    for lease in scene.fixture.claim(3).await.leases {
+        let due_ms = match lease.entry.notification.key.id() {
+            "soon" => FAR_MS - 1,
+            _ => FAR_MS,
+        };
+        scene.fixture.done(&lease, again(&lease, due_ms)).await;
+    }
+    // The journal is asked before either is sent, so each is claimed a little early.
+    for (id, due_ms, is_whole) in [
+        ("soon", FAR_MS - 1, true),
+        ("new", FAR_MS, true),
+        ("old", FAR_MS, false),
+    ] {
+        assert_eq!(scene.is_whole(id, due_ms).await, is_whole, "{id}");
+        let lane = "{rb:0}:lane:https://shop.example";
+        let score: i64 = scene.ask(&["ZSCORE", lane, key(id).as_str()]).await;
+        assert_eq!(score, START_MS + due_ms - CLAIMED_EARLY_MS, "{id}");
+    }
+    assert_eq!(scene.reminders().await, 1);
+    scene.fixture.turn_to(KEPT_MS - 1);
+    assert_eq!(scene.left().await, 2);
+    scene.fixture.turn_to(KEPT_MS);
+    assert_eq!(scene.left().await, 1);
+    assert!(!scene.is_whole("new", FAR_MS).await);
+    assert!(scene.is_whole("soon", FAR_MS - 1).await);
+    scene.fixture.turn_to(FAR_MS - 1 - CLAIMED_EARLY_MS);
+    let claimed = scene.fixture.claim(9).await;
+    assert_eq!(ids(&claimed.leases), ["soon"]);
+    let soon = &claimed.leases[0].entry;
+    assert!(soon.verify);
+    assert_eq!((soon.progress.step, soon.progress.attempts), (1, 1));
+    assert_eq!(soon.notification, at("soon", 0).notification);
+}
+
+/// A server without a horizon reads the bodies that another one has left to the journal, and leaves them there.
+#[tokio::test]
+async fn a_server_without_a_horizon_does_not_spoil_what_one_with_it_has_left() {
+    let scene = scene(WITH_WINDOW).await;
+    let without = scene.beside(LIMITS).await;
+    let given = accepted_at(ordered(entry("shop", "1", 0)), START_MS - KEPT_MS + 10);
+    assert_eq!(scene.fixture.register(given).await, Registered::Created);
+    for due_ms in [10, 20] {
+        let lease = scene.fixture.claim_one().await;
+        let body = lease.entry.notification.body.here();
+        assert!(body.is_some(), "it was registered a moment ago");
+        scene.fixture.done(&lease, again(&lease, due_ms)).await;
+        scene.fixture.turn_to(due_ms);
+    }
+    let claimed = without.claim(ClaimQuota::of(1)).await.expect("claimed");
+    let second = &claimed.leases[0];
+    assert!(second.entry.notification.body.here().is_none());
+    let settled = without.settle(second.clone(), again(second, 30)).await;
+    assert_eq!(settled.expect("answered"), Settled::Done);
+    scene.fixture.turn_to(30);
+    let third = scene.fixture.claim_one().await;
+    assert_eq!(third.entry.progress.attempts, 3);
+    assert_eq!(third.entry.notification, second.entry.notification);
 }
 
 /// Where no journal has the content, or everything is kept for one that may lose some, nothing is left.

@@ -29,7 +29,7 @@
 --       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
 --       waits:NAME   entries that wait for another one of their order key: order key, number, key. They are in their
 --                    lane as well, so whatever is lost or left here delays them only
---       contents     LIST what was registered with its content and is not due soon, oldest first: contents.rs
+--       contents     LIST what waits with its content and is not due soon, oldest first: contents.rs
 --       outages      HASH lane -> since when and until when its destination was away, in ms: see outages.lua
 --       leased:NAME  key -> lease expiry: the entries that are leased. The number of leases of a lane is
 --                    counted here. So a lease that `leases` has lost counts until it expires.

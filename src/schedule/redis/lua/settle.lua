@@ -9,7 +9,8 @@
 --        number of the outcome | '=' and the number of an outcome that says nothing of the destination | 'now': a call
 --        is asked for now | '': nothing
 -- Verbs  again     back to its lane; the instant is its score there, the bytes are its header, or its envelope
---        bare      likewise, but bare
+--        keep      as again, and its content can be left to the journal later (contents.rs)
+--        bare      as again, but bare: the journal has its content
 --        put       into its lane; the bytes are its envelope, which says when it is due
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
@@ -36,7 +37,7 @@ local reply = { NOW, WRITES, -1 }
 -- For each lane, where in ARGV its settlement begins, or a list of that if it has several.
 local lanes, settled_by_lane = {}, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
-local lease_ms, unmade = tonumber(ARGV[7]), {}
+local lease_ms, unmade, reminders = tonumber(ARGV[7]), {}, {}
 
 local asked = {}
 for i = 8, #ARGV, 7 do asked[#asked + 1] = ARGV[i] end
@@ -99,12 +100,16 @@ for n = 1, #asked do
       elseif #bytes == HEADER_BYTES and is_bare(envelope) then
         done = 2
       else
-        if #bytes == HEADER_BYTES then bytes = bytes .. string.sub(envelope, HEADER_BYTES + 1) end
+        if #bytes == HEADER_BYTES then
+          -- Whether its body is here does not change.
+          bytes = string.sub(envelope, 1, 1) .. string.sub(bytes, 2) .. string.sub(envelope, HEADER_BYTES + 1)
+        end
         call('HSET', JOBS, key, bytes)
         if verb == 'park' then
           call('ZADD', DEAD, at, key)
         else
           call_on_lane('ZADD', LANE .. lane, at, key)
+          if verb == 'keep' then reminders[#reminders + 1] = NOW_TEXT .. ' ' .. key end
         end
       end
     end
@@ -128,6 +133,7 @@ for n = 1, #asked do
 end
 
 if written[1] then call('HSET', JOBS, unpack(written)) end
+if reminders[1] then call_on_lane('RPUSH', ARGV[2] .. 'contents', unpack(reminders)) end
 if ended[1] then call('ZADD', ENDED, unpack(ended)) end
 if forgotten[1] then call('HDEL', JOBS, unpack(forgotten)) end
 if settled_keys[1] then
