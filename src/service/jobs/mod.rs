@@ -28,7 +28,7 @@ use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Actor, JobAdded, JobOrdered, Journal, ReasonCounts};
+use crate::journal::{Actor, JobAdded, JobOrdered, Journal, JournalError, ReasonCounts};
 pub use bulk::{BulkReply, BulkRequest};
 use counting::{Counted, count};
 pub use notifications::{JobNotification, JobNotifications};
@@ -184,14 +184,16 @@ impl Service {
     ) -> Result<Vec<Snapshot>, ServiceError> {
         match selection {
             JobSelection::OfLane(_) | JobSelection::Pending(_) => {
-                let found = with_timeout(journal.snapshots(keys)).await?;
-                Ok(found.into_iter().flatten().collect())
+                notifications::readable(journal, keys).await
             }
             JobSelection::Dead(_) => {
                 let mut sample = Vec::new();
                 for key in keys {
-                    let Some(mut found) = with_timeout(journal.find(key)).await? else {
-                        continue;
+                    let mut found = match with_timeout(journal.find(key)).await {
+                        Ok(Some(found)) => found,
+                        // The job lists it all the same.
+                        Ok(None) | Err(JournalError::Corrupt(_)) => continue,
+                        Err(error) => return Err(error.into()),
                     };
                     found
                         .attempts

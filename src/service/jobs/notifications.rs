@@ -113,7 +113,10 @@ impl Service {
 }
 
 /// Those of these notifications that are kept and can be read: a job lists also what cannot be.
-async fn readable(journal: &dyn Journal, keys: &[Key]) -> Result<Vec<Snapshot>, ServiceError> {
+pub(super) async fn readable(
+    journal: &dyn Journal,
+    keys: &[Key],
+) -> Result<Vec<Snapshot>, ServiceError> {
     match with_long_timeout(journal.snapshots(keys)).await {
         Ok(found) => return Ok(found.into_iter().flatten().collect()),
         Err(JournalError::Corrupt(_)) => {}

@@ -1,5 +1,6 @@
 //! Jobs of a filter: replaying dead letters and cancelling what is pending, whatever dies meanwhile.
 
+use super::set_aside::sql;
 use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
@@ -15,6 +16,7 @@ on_journaled_stores!(
     what_dies_again_does_not_join,
     what_somebody_has_dealt_with_is_skipped,
     what_a_job_has_not_changed_is_listed_with_the_reason,
+    what_cannot_be_read_does_not_keep_a_job_from_the_others,
     a_job_ends_when_most_of_the_first_fail_again,
     a_replay_is_paused_resumed_and_stopped,
     what_is_replayed_goes_behind_what_is_sent_anyway,
@@ -522,6 +524,33 @@ async fn wrong_requests_for_a_filter_are_named(stores: Stores) {
     }
     let wrong = json!({ "filter": { "cause": "refused" } });
     check(CANCEL, Some(wrong), "/filter/cause: unknown field").await;
+    server.stop().await;
+}
+
+async fn what_cannot_be_read_does_not_keep_a_job_from_the_others(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let_die(&server, &mut merchant, 3).await;
+    for id in ["later-1", "later-2"] {
+        let mut later = registration(id, &merchant);
+        later["delay"] = "1h".into();
+        server.register(later).await;
+    }
+    let damage = "UPDATE notifications SET ladder = 'rope' WHERE id IN ('n001', 'later-1')";
+    sql(&server.config().journal, damage).await;
+    merchant.now_does(Reaction::success());
+    for (path, part, many) in [(REPLAY, "n", 3), (CANCEL, "later", 2)] {
+        let filter = json!({ "id_contains": part });
+        let asked = json!({ "filter": filter, "dry_run": true });
+        let (status, view) = server.call(Method::POST, path, Some(asked)).await;
+        assert_eq!((status, &view["matched"]), (200, &json!(many)), "{view}");
+        let sample = view["sample"].as_array().expect("a sample");
+        assert_eq!(sample.len() as u64, many - 1, "{view}");
+        let job = start(&server, path, filter, 500.0).await;
+        let done = until_ended(&server, &job).await;
+        let done = counts(&done);
+        assert_eq!((done[0], done[1]), (many, many - 1), "{done:?}");
+    }
     server.stop().await;
 }
 
