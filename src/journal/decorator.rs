@@ -6,12 +6,12 @@ pub use super::journal_call::JournalCall;
 use super::{
     Actor, AddingApiKey, AllSetAside, ApiKeyAdded, ApiKeyRevoked, ApiKeyRow, AuditFilter,
     AuditPage, BodyReading, ChangeResult, Changing, ChangingDefaultKeys, Cursor, DayReading,
-    DaySelection, DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, JobAdded,
-    JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal, JournalActivity,
-    JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys, JournalEndpoints,
-    JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder,
-    ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, PlacesPage, Prune,
-    Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering,
+    DaySelection, DefaultKeysChanged, EndpointRow, EndpointSet, Examined, Filter, FoundStanding,
+    JobAdded, JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal,
+    JournalActivity, JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys,
+    JournalEndpoints, JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites,
+    LaneOrder, ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, PlacesPage,
+    Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering,
     RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint,
     TakenJob, Transition,
 };
@@ -100,6 +100,10 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
 
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         unless_empty!(self, Snapshots, snapshots, keys)
+    }
+
+    async fn standings(&self, keys: &[Key]) -> Result<Vec<FoundStanding>, JournalError> {
+        unless_empty!(self, Standings, standings, keys)
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {

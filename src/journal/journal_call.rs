@@ -16,6 +16,7 @@ pub enum JournalCall {
     AllSetAside,
     Find,
     Snapshots,
+    Standings,
     Transitions,
     Pending,
     Pendings,

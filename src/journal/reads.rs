@@ -2,7 +2,8 @@
 
 use super::list_plan::MOST_SCANNED;
 use super::{
-    BodyReading, Cursor, Filter, JournalError, Order, Payload, Pending, SnapshotPage, Transition,
+    BodyReading, Cursor, Filter, FoundStanding, JournalError, Order, Payload, Pending,
+    SnapshotPage, Transition,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
@@ -28,6 +29,10 @@ pub trait JournalReads: Send + Sync + 'static {
     /// The notifications of these keys, in the order of the keys and without attempts. `None` for a key
     /// that the journal does not have.
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
+
+    /// What the journal says of these notifications as far as a schedule must agree with it, in the order of the keys. Damage
+    /// elsewhere in a notification, or in one of the others, does not matter.
+    async fn standings(&self, keys: &[Key]) -> Result<Vec<FoundStanding>, JournalError>;
 
     /// The history of one notification, oldest line first: the last
     /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines of the notification, and a line

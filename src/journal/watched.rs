@@ -57,6 +57,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         JournalCall::Record | JournalCall::Fence | JournalCall::SetAside => Some(Work::Settle),
         JournalCall::Find
         | JournalCall::Snapshots
+        | JournalCall::Standings
         | JournalCall::Pending
         | JournalCall::Pendings
         | JournalCall::Payload

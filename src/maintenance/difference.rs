@@ -13,9 +13,8 @@ use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::progress::Progress;
-use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::{JournalReads, Pending};
+use crate::journal::{FoundStanding, JournalReads, Standing};
 use crate::schedule::window::Window;
 use crate::schedule::{HeldProgress, Holding, Schedule};
 
@@ -41,44 +40,6 @@ pub enum DifferenceKind {
     Unknown,
 }
 
-/// The part of a notification's state in the journal with which the schedule must agree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JournalEntry {
-    /// Its lane.
-    pub lane: Lane,
-    /// Its state.
-    pub state: State,
-    /// How far it has come.
-    pub progress: Progress,
-    /// Whether it is set aside: then the schedule must not hold it. A list does not contain this; reading
-    /// the notification does.
-    pub set_aside: bool,
-}
-
-impl JournalEntry {
-    /// Takes it from what a schedule is loaded with.
-    #[must_use]
-    pub fn of_pending(pending: &Pending) -> Self {
-        Self {
-            lane: pending.notification.lane.clone(),
-            state: State::Scheduled,
-            progress: pending.progress,
-            set_aside: false,
-        }
-    }
-
-    /// Takes it from a snapshot of the journal.
-    #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
-        Self {
-            lane: snapshot.lane.clone(),
-            state: snapshot.state,
-            progress: snapshot.progress,
-            set_aside: snapshot.set_aside.is_some(),
-        }
-    }
-}
-
 /// A disagreement about one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
@@ -87,7 +48,7 @@ pub struct Difference {
     /// What is wrong.
     pub kind: DifferenceKind,
     /// Its state in the journal.
-    pub journal: Option<JournalEntry>,
+    pub journal: Option<Standing>,
     /// Its entry in the schedule.
     pub schedule: Option<Holding>,
 }
@@ -99,7 +60,7 @@ pub struct Difference {
 pub async fn find(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
-    read: &[(KeyInLane, Option<JournalEntry>)],
+    read: &[(KeyInLane, Option<Standing>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let held_until_ms = must_be_held_until(schedule).await?;
     find_until(journal, schedule, read, held_until_ms).await
@@ -112,7 +73,7 @@ pub async fn find(
 pub async fn find_until(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
-    read: &[(KeyInLane, Option<JournalEntry>)],
+    read: &[(KeyInLane, Option<Standing>)],
     held_until_ms: i64,
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let entries: Vec<KeyInLane> = read.iter().map(|(entry, _)| entry.clone()).collect();
@@ -134,10 +95,11 @@ pub async fn find_until(
     }
     let keys = differences.iter().map(|found| found.entry.key.clone());
     let keys: Vec<Key> = keys.collect();
-    let mut again = journal.snapshots(&keys).await?.into_iter();
-    differences.retain(|found| {
-        let recorded = again.next().flatten();
-        recorded.as_ref().map(JournalEntry::of) == found.journal
+    let mut again = journal.standings(&keys).await?.into_iter();
+    differences.retain(|found| match again.next() {
+        Some(FoundStanding::Found(standing)) => found.journal.as_ref() == Some(&standing),
+        Some(FoundStanding::Missing) => found.journal.is_none(),
+        Some(FoundStanding::Damaged) | None => false,
     });
     Ok(differences)
 }
@@ -153,7 +115,8 @@ pub async fn must_be_held_until(schedule: &dyn Schedule) -> Result<i64, Maintena
     Ok(Window::held_until_ms(loaded_until_ms, now_ms))
 }
 
-/// Reads these in the journal, then finds where the schedule disagrees.
+/// Reads these in the journal, then finds where the schedule disagrees. One that the journal cannot read is left out: the
+/// attempt sets it aside.
 ///
 /// # Errors
 /// If a store fails.
@@ -163,16 +126,13 @@ pub async fn find_among(
     entries: &[KeyInLane],
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-    let recorded = journal.snapshots(&keys).await?;
-    let read: Vec<_> = entries
-        .iter()
-        .cloned()
-        .zip(
-            recorded
-                .iter()
-                .map(|found| found.as_ref().map(JournalEntry::of)),
-        )
-        .collect();
+    let standings = journal.standings(&keys).await?;
+    let read = |(entry, found): (&KeyInLane, FoundStanding)| match found {
+        FoundStanding::Found(standing) => Some((entry.clone(), Some(standing))),
+        FoundStanding::Missing => Some((entry.clone(), None)),
+        FoundStanding::Damaged => None,
+    };
+    let read: Vec<_> = entries.iter().zip(standings).filter_map(read).collect();
     find(journal, schedule, &read).await
 }
 
@@ -185,17 +145,23 @@ pub async fn find_recorded(
     schedule: &dyn Schedule,
     keys: &[Key],
 ) -> Result<Vec<Difference>, MaintenanceError> {
-    let recorded = journal.snapshots(keys).await?;
-    let read = recorded.iter().flatten();
-    let read = read.map(|snapshot| (snapshot.key_in_lane(), Some(JournalEntry::of(snapshot))));
-    find(journal, schedule, &read.collect::<Vec<_>>()).await
+    let standings = journal.standings(keys).await?;
+    let read = |(key, found): (&Key, FoundStanding)| match found {
+        FoundStanding::Found(standing) => {
+            let (key, lane) = (key.clone(), standing.lane.clone());
+            Some((KeyInLane { key, lane }, Some(standing)))
+        }
+        FoundStanding::Missing | FoundStanding::Damaged => None,
+    };
+    let read: Vec<_> = keys.iter().zip(standings).filter_map(read).collect();
+    find(journal, schedule, &read).await
 }
 
 /// The kind of difference; `None` if both agree. Assumes that both were read at the same instant. What is pending and due
 /// after `held_until_ms` may wait in the journal alone.
 fn judge(
     lane: &Lane,
-    journal: Option<&JournalEntry>,
+    journal: Option<&Standing>,
     schedule: Option<Holding>,
     held_until_ms: i64,
 ) -> Option<DifferenceKind> {
@@ -239,9 +205,9 @@ mod tests {
         Progress::start(&Ladder::standard(), 100_000)
     }
 
-    fn journal_entry(state: State) -> Option<JournalEntry> {
+    fn journal_entry(state: State) -> Option<Standing> {
         let progress = progress();
-        Some(JournalEntry {
+        Some(Standing {
             lane: Lane::from_name("https://shop.example"),
             state,
             progress,
@@ -249,8 +215,8 @@ mod tests {
         })
     }
 
-    fn set_aside() -> Option<JournalEntry> {
-        journal_entry(State::Scheduled).map(|recorded| JournalEntry {
+    fn set_aside() -> Option<Standing> {
+        journal_entry(State::Scheduled).map(|recorded| Standing {
             set_aside: true,
             ..recorded
         })
@@ -274,7 +240,7 @@ mod tests {
     #[test]
     fn what_both_say_is_judged() {
         fn check(
-            journal: Option<JournalEntry>,
+            journal: Option<Standing>,
             schedule: Option<Holding>,
             expected: Option<DifferenceKind>,
         ) {

@@ -42,7 +42,7 @@ pub trait Duty: Send {
 
     /// The name under which the journal gives the duty to one instance.
     const NAME: &'static str;
-    /// Wait between two steps of a run.
+    /// The usual wait between two steps of a run.
     const STEP_REST: Duration;
     /// Whether the rest between two runs is over as soon as the schedule's clock has gone on by that time: the clock may
     /// have been set forward, or the machine suspended.
@@ -53,6 +53,11 @@ pub trait Duty: Send {
         &mut self,
         now_ms: i64,
     ) -> impl Future<Output = Result<Step<Self::Outcome>, MaintenanceError>> + Send;
+
+    /// How long to wait before the next step of the run.
+    fn step_rest(&self) -> Duration {
+        Self::STEP_REST
+    }
 
     /// Forgets its position: another instance has run the duty meanwhile.
     fn start_over(&mut self);
@@ -93,7 +98,7 @@ pub(super) async fn run<D: Duty>(
         }
         let started = *begun.get_or_insert_with(Instant::now);
         match duty.step(clock.now_ms()).await {
-            Ok(Step::More) => tokio::time::sleep(D::STEP_REST).await,
+            Ok(Step::More) => tokio::time::sleep(duty.step_rest()).await,
             Ok(Step::Done(outcome)) => {
                 held.note_success();
                 D::report(outcome);

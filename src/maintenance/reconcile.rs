@@ -18,13 +18,13 @@
 //! later are found by the sweep.
 
 use super::REGISTRATION_MS;
-use super::difference::{JournalEntry, find, find_recorded};
+use super::difference::{find, find_recorded};
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use super::repair::{RepairNotes, Repaired, repair};
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
+use crate::journal::{Cursor, Filter, Journal, JournalError, Order, Standing};
 use crate::schedule::Schedule;
 use std::future::Future;
 use std::sync::Arc;
@@ -107,8 +107,8 @@ impl Reconciler {
                 };
                 let order = Order::Registered;
                 let page = journal.list(&filter, order, cursor, PAGE).await?;
-                let read: Vec<(KeyInLane, Option<JournalEntry>)> = (page.items.iter())
-                    .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
+                let read: Vec<(KeyInLane, Option<Standing>)> = (page.items.iter())
+                    .map(|item| (item.key_in_lane(), Some(Standing::of(item))))
                     .collect();
                 let next = page.next.map(|next| WindowStage::Registered(Some(next)));
                 let stage = next.unwrap_or(WindowStage::Changed(None));

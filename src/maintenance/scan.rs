@@ -7,11 +7,11 @@
 //! read, soonest due first. One that is made due earlier meanwhile, before what was read, may be missed; the next scan reads
 //! it.
 
-use super::difference::{Difference, JournalEntry, find_among, find_until, must_be_held_until};
+use super::difference::{Difference, find_among, find_until, must_be_held_until};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, Journal, Order, PageBodies, Pending};
+use crate::journal::{Cursor, Filter, Journal, Order, PageBodies, Pending, Standing};
 use crate::schedule::Schedule;
 
 /// The position of a scan.
@@ -141,9 +141,9 @@ pub async fn compare(
                 items.filter(|item| is_due_after(item.progress.next_due_ms()))
             };
             let held_until_ms = must_be_held_until(schedule).await?;
-            let read: Vec<(KeyInLane, Option<JournalEntry>)> = picked()
+            let read: Vec<(KeyInLane, Option<Standing>)> = picked()
                 .filter(|item| item.progress.next_due_ms() <= held_until_ms)
-                .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
+                .map(|item| (item.key_in_lane(), Some(Standing::of(item))))
                 .collect();
             Ok(ScanPage {
                 pending: read.len() as u64,
@@ -161,11 +161,11 @@ pub async fn compare(
             let reading = journal.pending_page(*cursor, held_until_ms, limit, PageBodies::None);
             let (page, next) = reading.await?;
             let is_picked = |pending: &&Pending| pick.includes(pending);
-            let read: Vec<(KeyInLane, Option<JournalEntry>)> = page
+            let read: Vec<(KeyInLane, Option<Standing>)> = page
                 .iter()
                 .filter(is_picked)
                 .map(|pending| {
-                    let entry = JournalEntry::of_pending(pending);
+                    let entry = Standing::of_pending(pending);
                     (pending.notification.key_in_lane(), Some(entry))
                 })
                 .collect();

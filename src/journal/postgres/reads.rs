@@ -6,7 +6,7 @@ use super::error::PostgresFailure;
 use super::later;
 use super::list;
 use super::load::load;
-use super::pending;
+use super::pending::{self, is_set_aside};
 use super::session::AS_OF_NOW;
 use super::statements::integer;
 use crate::domain::attempt::Attempt;
@@ -18,7 +18,7 @@ use crate::domain::state::State;
 use crate::journal::rows::{Fields, StoredNotification};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    BodyReading, Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
+    BodyReading, Cursor, Filter, FoundStanding, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
     MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
@@ -38,6 +38,10 @@ impl JournalReads for PostgresJournal {
 
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         self.connections.read(&FindSnapshots(keys)).await
+    }
+
+    async fn standings(&self, keys: &[Key]) -> Result<Vec<FoundStanding>, JournalError> {
+        self.connections.read(&FindStandings(keys)).await
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
@@ -158,6 +162,37 @@ impl PostgresCall for FindSnapshots<'_> {
         let known = load(connection, &keys).await?;
         let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
         Ok(self.0.iter().map(stands).collect())
+    }
+}
+
+/// Looks up each key by itself, so that the plan does not depend on PostgreSQL's statistics.
+const STANDINGS: &str = concat!(
+    "SELECT n.topic, n.id, n.lane, s.state, s.series, s.step, s.attempts, s.first_due_ms, s.deadline_ms, s.due_ms,
+        s.retry_at_ms, s.clamped, ",
+    is_set_aside!(),
+    " FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+     CROSS JOIN LATERAL (
+        SELECT row_id, topic, id, lane FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+     ) AS n
+     CROSS JOIN LATERAL (
+        SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+     ) AS s"
+);
+
+/// See [`crate::journal::JournalReads::standings`].
+struct FindStandings<'call>(&'call [Key]);
+
+#[async_trait]
+impl PostgresCall for FindStandings<'_> {
+    type Reply = Vec<FoundStanding>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(STANDINGS)
+            .bind(self.0.iter().map(Key::topic).bind_iter())
+            .bind(self.0.iter().map(Key::id).bind_iter())
+            .fetch_all(connection)
+            .await?;
+        Ok(Fields::standings(&found, self.0)?)
     }
 }
 

@@ -17,7 +17,8 @@ use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::sql_values::NO_HEADERS;
 use crate::journal::{
-    BodyReading, Changing, JournalError, PageBodies, Payload, PayloadContent, Pending,
+    BodyReading, Changing, FoundStanding, JournalError, PageBodies, Payload, PayloadContent,
+    Pending, Standing,
 };
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Type};
@@ -108,16 +109,7 @@ where
                 None => None,
             },
             cancelled_by_hand: false,
-            progress: Progress {
-                series: self.number("count")?,
-                step: self.number("count")?,
-                attempts: self.number("count")?,
-                first_due_ms: self.take()?,
-                deadline_ms: self.take()?,
-                due_ms: self.take()?,
-                retry_at_ms: self.take()?,
-                clamped: self.take()?,
-            },
+            progress: self.progress()?,
             ended_ms: self.take()?,
             fence: narrowed("fence", self.take()?)?,
             set_aside: None,
@@ -153,6 +145,61 @@ where
             snapshot,
             own_priority,
             series_priority,
+        })
+    }
+
+    /// Reads `series, step, attempts, first_due_ms, deadline_ms, due_ms, retry_at_ms, clamped`.
+    fn progress(&mut self) -> Result<Progress, JournalError> {
+        Ok(Progress {
+            series: self.number("count")?,
+            step: self.number("count")?,
+            attempts: self.number("count")?,
+            first_due_ms: self.take()?,
+            deadline_ms: self.take()?,
+            due_ms: self.take()?,
+            retry_at_ms: self.take()?,
+            clamped: self.take()?,
+        })
+    }
+
+    /// Reads rows of `topic, id, lane, state`, the columns of [`Self::progress`], and whether it is set aside, in the order
+    /// of these keys.
+    pub(in crate::journal) fn standings(
+        rows: &'row [R],
+        keys: &[Key],
+    ) -> Result<Vec<FoundStanding>, JournalError> {
+        let mut known = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let mut fields = Self::of(row);
+            let key = fields.key()?;
+            let found = match fields.standing() {
+                Ok(standing) => FoundStanding::Found(standing),
+                Err(error) => {
+                    tracing::error!(
+                        notification = %key,
+                        %error,
+                        "the journal cannot read a notification, so it is not compared with the schedule; repair its rows \
+                         in the journal"
+                    );
+                    FoundStanding::Damaged
+                }
+            };
+            known.insert(key, found);
+        }
+        let of = |key| known.get(key).cloned().unwrap_or(FoundStanding::Missing);
+        Ok(keys.iter().map(of).collect())
+    }
+
+    fn standing(&mut self) -> Result<Standing, JournalError> {
+        let lane = Lane::from_name(self.take()?);
+        let state = self.read("state", State::from_name)?;
+        let progress = self.progress()?;
+        let is_set_aside: bool = self.take()?;
+        Ok(Standing {
+            lane,
+            state,
+            progress,
+            set_aside: is_set_aside && state == State::Scheduled,
         })
     }
 

@@ -5,7 +5,7 @@ use super::error::{SqliteFailure, failed};
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::journal::rows::{Fields, StoredNotification, StoredRow};
-use crate::journal::{JournalError, Pending};
+use crate::journal::{FoundStanding, JournalError, Pending};
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -100,6 +100,17 @@ static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
     )
 });
 
+static STANDINGS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        ") SELECT n.topic, n.id, n.lane, n.state, n.series, n.step, n.attempts, n.first_due_ms, n.deadline_ms,
+            n.due_ms, n.retry_at_ms, n.clamped,
+            EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)
+          FROM wanted CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id",
+    )
+});
+
 static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "WITH wanted (topic, id) AS (",
@@ -158,6 +169,15 @@ pub(super) async fn bodies(
 ) -> Result<Vec<Option<Bytes>>, SqliteFailure> {
     let rows = BODIES.fetch(connection, keys, bind).await?;
     Ok(Fields::bodies(&rows, keys)?)
+}
+
+/// Finds of these notifications what a schedule must agree with.
+pub(super) async fn standings(
+    connection: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Vec<FoundStanding>, SqliteFailure> {
+    let rows = STANDINGS.fetch(connection, keys, bind).await?;
+    Ok(Fields::standings(&rows, keys)?)
 }
 
 /// Finds these notifications, as far as they are pending and not set aside, without their bodies.

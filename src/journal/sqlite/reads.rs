@@ -14,7 +14,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    BodyReading, Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
+    BodyReading, Cursor, Filter, FoundStanding, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
     MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
@@ -33,6 +33,11 @@ impl JournalReads for SqliteJournal {
 
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         Ok(snapshots(&self.readers, keys).await?)
+    }
+
+    async fn standings(&self, keys: &[Key]) -> Result<Vec<FoundStanding>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(load::standings(&mut reading, keys).await?)
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {

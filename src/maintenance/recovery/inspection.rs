@@ -2,7 +2,7 @@
 
 use super::WRITE_COUNTS;
 use crate::domain::key::Key;
-use crate::journal::Journal;
+use crate::journal::{FoundStanding, Journal};
 use crate::schedule::recoverable::{Inspection, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
 
@@ -41,9 +41,10 @@ async fn claim_unowned(
     let sample = schedule.scan(None, SAMPLE).await?;
     let keys = sample.holdings.into_iter().map(|(entry, _)| entry.key);
     let keys: Vec<Key> = keys.collect();
-    let known = journal.snapshots(&keys).await;
+    let known = journal.standings(&keys).await;
     let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-    if keys.is_empty() || known.iter().any(Option::is_some) {
+    let mut known = known.iter();
+    if keys.is_empty() || known.any(|found| *found != FoundStanding::Missing) {
         recoverable.take_ownership();
         return recoverable.inspect(false).await;
     }

@@ -28,6 +28,7 @@ on_journals_beside_redis!(
     a_place_that_is_too_early_is_corrected,
     what_has_ended_or_is_set_aside_is_not_sent,
     what_the_journal_cannot_read_is_set_aside,
+    what_the_journal_cannot_read_does_not_keep_the_rest_from_being_whole,
     what_can_neither_be_read_nor_set_aside_is_tried_again,
     one_that_lost_its_content_keeps_its_order,
     what_waits_for_a_retry_takes_little_and_is_retried,
@@ -160,6 +161,37 @@ async fn what_the_journal_cannot_read_is_set_aside(stores: Stores) {
         reason.starts_with("the journal cannot read the notification: "),
         "{reason}"
     );
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+/// Its place is loaded like any other; only the attempt reads the rest.
+async fn what_the_journal_cannot_read_does_not_keep_the_rest_from_being_whole(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let mut redis = redis_of(&server).await;
+    for id in ["broken", "a"] {
+        let mut asked = registration(id, &merchant);
+        asked["delay"] = json!("30m");
+        server.register(asked).await;
+    }
+    let damage = "UPDATE notifications SET ladder = ladder || ' and damage' WHERE id = 'broken'";
+    sql(&server.config().journal, damage).await;
+    let () = (::redis::cmd("FLUSHDB").query_async(&mut redis).await).expect("emptied");
+    // This makes the server notice.
+    server.register(registration("now", &merchant)).await;
+    assert_eq!(merchant.call().await.body, b"id=now");
+    within("the schedule to be whole again", async {
+        let state = Cmd::hget("{rb:0}:meta", "state");
+        while state.query_async::<String>(&mut redis).await.ok() != Some("whole".to_string()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.clock().advance(30 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=a");
+    server.until_state("a", "delivered").await;
+    until_leases_are_back(&mut redis).await;
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }

@@ -101,6 +101,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
+        JournalCall::Standings => Some("journal.standings"),
         JournalCall::Pending => Some("journal.pending"),
         JournalCall::Pendings => Some("journal.pendings"),
         JournalCall::PendingPage => Some("journal.pending_page"),

@@ -11,7 +11,9 @@ use ringback::domain::change::Change;
 use ringback::domain::headers::Headers;
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::state::State;
-use ringback::journal::{Filter, Journal, Order, PageBodies, Pending};
+use ringback::journal::{
+    Filter, FoundStanding, Journal, Order, PageBodies, Pending, SettingAside, Standing,
+};
 
 /// Every page, until one comes without a cursor.
 async fn pages(journal: &dyn Journal, limit: usize) -> Vec<Vec<Pending>> {
@@ -117,6 +119,62 @@ pub async fn what_has_ended_is_not_pending(store: &dyn Store) {
         assert_eq!(*found.notification, without_body, "{key}");
     }
     assert!(journal.pendings(&[]).await.expect("read").is_empty());
+}
+
+/// What a schedule must agree with is read in the same way, alone and with everything else.
+pub async fn what_a_schedule_must_agree_with_is_what_a_snapshot_says(store: &dyn Store) {
+    let journal = store.open().await;
+    let all = [
+        "pending",
+        "failed",
+        "delivered",
+        "dead",
+        "retried",
+        "aside",
+        "ended aside",
+    ];
+    for id in all {
+        let registering = registering_at(registration(key(id)), START_MS);
+        let progress = registering.progress;
+        let notification = keep(&*journal, registering).await;
+        match id {
+            "failed" => apply(&*journal, failure(&notification, progress)).await,
+            "delivered" | "ended aside" => {
+                apply(&*journal, delivery(&notification, progress)).await;
+            }
+            "dead" => apply(&*journal, refusal(&notification, progress)).await,
+            "retried" => {
+                do_change(&*journal, &notification.key, Change::Retry, START_MS + 5).await;
+            }
+            _ => {}
+        }
+        if id.ends_with("aside") {
+            let setting = SettingAside {
+                key: key(id),
+                at_ms: START_MS,
+                reason: "damage".to_string(),
+            };
+            journal.set_aside(&setting).await.expect("kept");
+        }
+    }
+    let mut keys = all.map(key).to_vec();
+    keys.push(key("unknown"));
+    keys.reverse();
+    let standings = journal.standings(&keys).await.expect("read");
+    let snapshots = journal.snapshots(&keys).await.expect("read");
+    let expected: Vec<FoundStanding> = (snapshots.iter())
+        .map(|found| match found {
+            Some(snapshot) => FoundStanding::Found(Standing::of(snapshot)),
+            None => FoundStanding::Missing,
+        })
+        .collect();
+    assert_eq!(standings, expected);
+    let is_aside = |found: &FoundStanding| match found {
+        FoundStanding::Found(standing) => standing.set_aside,
+        FoundStanding::Missing | FoundStanding::Damaged => false,
+    };
+    assert_eq!(standings.iter().filter(|found| is_aside(found)).count(), 1);
+    assert!(journal.standings(&[]).await.expect("read").is_empty());
 }
 
 pub async fn an_attempt_by_hand_comes_forward(store: &dyn Store) {

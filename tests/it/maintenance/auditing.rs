@@ -13,8 +13,6 @@ use ringback::domain::change::Change;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{JournalError, JournalMaintenance, JournalReads, SettingAside};
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use std::path::Path;
 
 impl Stage {
@@ -51,14 +49,6 @@ impl Stage {
         self.register("pending", 0).await;
         self.register("leased", 0).await;
         self.take("leased").await;
-    }
-
-    pub async fn sql(&self, statement: &'static str) {
-        let path = self.dir.path().join("journal.db");
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut connection: SqliteConnection = options.connect().await.expect("opened");
-        connection.execute(statement).await.expect("executed");
-        connection.close().await.expect("closed");
     }
 }
 

@@ -5,7 +5,8 @@ use super::stage::Stage;
 use crate::journal_contract::samples::{apply, delivery, do_change, failure, key, place};
 use ringback::domain::change::Change;
 use ringback::domain::lane::KeyInLane;
-use ringback::maintenance::difference::{DifferenceKind, JournalEntry, find, find_among};
+use ringback::journal::Standing;
+use ringback::maintenance::difference::{DifferenceKind, find, find_among};
 use ringback::schedule::Settlement;
 
 on_each_pair!(
@@ -64,7 +65,7 @@ async fn what_the_journal_says_otherwise_by_now_is_none(stage: Stage) {
     let (notification, start) = stage.register("1", 0).await;
     let read = journal.snapshots(&[key("1")]).await.expect("read");
     let entry = notification.key_in_lane();
-    let read = [(entry, read[0].as_ref().map(JournalEntry::of))];
+    let read = [(entry, read[0].as_ref().map(Standing::of))];
     // It is delivered between the two looks.
     let lease = stage.take("1").await;
     let recording = delivery(&notification, start);

@@ -20,6 +20,8 @@ use ringback::schedule::{
     ClaimQuota, ClaimedLease, Entry, HeldProgress, Lease, LeaseRequest, LeasedOne, Limits,
     Registered, Reservation, Schedule, SettingsSource, Settled, Settlement,
 };
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -136,6 +138,18 @@ impl Stage {
             postgres,
             dir,
         }
+    }
+
+    /// Writes into the journal behind its back.
+    pub async fn sql(&self, statement: &'static str) {
+        if let Some(url) = &self.postgres {
+            let mut beside = postgres::connect(url).await;
+            return postgres::run(&mut beside, statement).await;
+        }
+        let file = SqliteConnectOptions::new().filename(self.dir.path().join("journal.db"));
+        let mut beside = file.connect().await.expect("opened");
+        beside.execute(statement).await.expect("executed");
+        beside.close().await.expect("closed");
     }
 
     /// The same schedule in Redis, as a server without a horizon uses it.

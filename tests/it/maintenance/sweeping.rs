@@ -12,6 +12,7 @@ use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::duty::{Duty as _, Step};
+use ringback::maintenance::reconcile::Reconciler;
 use ringback::maintenance::recovery::load::load;
 use ringback::maintenance::repair::Repaired;
 use ringback::maintenance::sweep::Sweep;
@@ -21,6 +22,7 @@ on_each_pair!(
     each_kind_of_difference_is_repaired,
     what_the_journal_forgot_is_written_down_again_and_delivered_once,
     what_is_set_aside_is_removed_and_never_put_back,
+    what_the_journal_cannot_read_stops_nothing,
     what_is_young_is_left_for_the_next_round,
     what_is_held_in_another_lane_than_the_journal_has_is_replaced,
     it_goes_on_where_it_was,
@@ -111,6 +113,33 @@ async fn each_kind_of_difference_is_repaired(stage: Stage) {
     let kinds = history(journal, &key("missing")).await;
     assert_eq!(kinds, ["registered", "restored"]);
     assert_eq!(history(journal, &key("same")).await, ["registered"]);
+}
+
+/// Neither the sweep, nor the comparing of what was registered and changed of late.
+async fn what_the_journal_cannot_read_stops_nothing(stage: Stage) {
+    for id in ["broken", "broken and changed", "ended"] {
+        stage.register(id, 0).await;
+    }
+    let journal = stage.journal.as_ref();
+    do_change(journal, &key("broken and changed"), Change::Retry, START_MS).await;
+    do_change(journal, &key("ended"), Change::Cancel, START_MS).await;
+    stage
+        .sql("UPDATE notifications SET ladder = 'rope' WHERE id LIKE 'broken%'")
+        .await;
+    let mut reconciler = Reconciler::new(stage.journal.clone(), stage.schedule.clone());
+    let repaired = reconciler.pass(START_MS + DAY_MS).await.expect("repaired");
+    let removed = Repaired {
+        removed: 1,
+        ..NOTHING
+    };
+    assert_eq!(repaired, removed);
+    stage.register("another", 0).await;
+    do_change(journal, &key("another"), Change::Cancel, START_MS).await;
+    let repaired = sweep(&stage).pass(START_MS + DAY_MS).await;
+    assert_eq!(repaired.expect("repaired"), removed);
+    for id in ["broken", "broken and changed"] {
+        assert!(stage.held(id).await.is_some(), "the attempt sets it aside");
+    }
 }
 
 async fn what_is_set_aside_is_removed_and_never_put_back(stage: Stage) {
