@@ -4,8 +4,8 @@
 //! journal that was set back to an older copy, rows that were written long after their registration.
 //! It takes little of an idle server and its stores (figures: `docs/performance.md`), in steps of a few milliseconds: four
 //! hundred notifications a second are read in the journal, whose rows are near each other, and looked up in the schedule.
-//! In the other direction it is half as many: each of these rows is somewhere else in the journal, and what the schedule has
-//! too much is found by its attempt as well. A million take about two hours in both directions. With a horizon, it reads of the
+//! In the other direction it is a quarter of that: each of these rows is somewhere else in the journal, and what the schedule has
+//! too much is found by its attempt as well. A million take three and a half hours in both directions. With a horizon, it reads of the
 //! journal only what must be in the schedule. The journal stores its position, so it completes even if servers are restarted
 //! often.
 
@@ -27,7 +27,7 @@ const PLACE: &str = "swept";
 const PAGE: usize = 400;
 const STEP_REST: Duration = Duration::from_secs(1);
 /// The rest after a step that looks entries of the schedule up in the journal.
-const LOOK_UP_REST: Duration = Duration::from_secs(2);
+const LOOK_UP_REST: Duration = Duration::from_secs(4);
 /// The shortest rest between two runs. A run that took longer rests as long as it took.
 const RUN_REST: Duration = Duration::from_secs(60);
 /// After how many steps the position is stored.
