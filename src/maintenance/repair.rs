@@ -24,7 +24,8 @@ use crate::journal::{
     Actor, Journal, JournalError, JournalReads, Noting, RegisterResult, Registering,
 };
 use crate::schedule::{
-    Entry, Lease, LeaseRequest, LeasedOne, Reservation, Schedule, Settled, Settlement,
+    Entry, Lease, LeaseRequest, LeasedOne, Reservation, Schedule, ScheduleError, Settled,
+    Settlement,
 };
 use std::ops::AddAssign;
 
@@ -132,6 +133,15 @@ pub async fn repair(
                     %error,
                     "the journal and the schedule differ about a notification, and the journal cannot read or store it, so \
                      the difference is not repaired; repair its rows in the journal"
+                );
+            }
+            // Nor must an entry: it was deferred, and is asked for again when it is due.
+            Err(MaintenanceError::Schedule(error @ ScheduleError::Corrupt(_))) => {
+                tracing::error!(
+                    notification = %key,
+                    %error,
+                    "the journal and the schedule differ about a notification, and its entry in the schedule cannot be \
+                     read, so the difference is not repaired"
                 );
             }
             Err(error) => {

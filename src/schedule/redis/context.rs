@@ -201,13 +201,14 @@ impl Context {
     }
 
     /// What becomes of the content of an entry that waits for another attempt: of a later one of its series, it is left to
-    /// the journal. But not if it was registered a moment ago: a journal may lose that, with the attempt before.
+    /// the journal. But not if it was registered a moment ago: a journal may lose that, with the attempt before. What was
+    /// read in the journal is no such copy.
     pub fn content_again(&self, entry: &Entry) -> ContentAgain {
         if entry.progress.step == 0 || !self.may_be_bare(entry) {
             return ContentAgain::Written;
         }
         let waits_ms = entry.progress.next_due_ms() - self.clock.now_ms();
-        if !self.is_new(entry) {
+        if !self.is_new(entry) || entry.notification.body.here().is_none() {
             ContentAgain::Left
         } else if waits_ms > self.limits.window.content_kept_ms() + CONTENT_NEEDED_MS {
             ContentAgain::KeptForNow

@@ -5,6 +5,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use reqwest::Method;
 use ringback::domain::timestamp;
+use ringback::schedule::CLAIMED_EARLY_MS;
 use serde_json::{Value, json};
 
 on_stores!(
@@ -67,13 +68,15 @@ async fn retry_after_moves_the_next_attempt_and_the_ladder_counts_on_from_there(
     let reason = "answered 429; the receiver asks to wait 10m (Retry-After), so the next attempt is at \
         2026-11-20T08:40:00.000Z and not at 2026-11-20T08:30:05.000Z";
     check_last(stores, &view, json!("10m"), reason);
-    server.clock().advance(10 * MINUTE_MS - 1);
+    server
+        .clock()
+        .advance(10 * MINUTE_MS - CLAIMED_EARLY_MS - 1);
     // Somebody else's delivery proves that the clock was seen and nothing came early.
     let other = Merchant::start().await;
     server.register(registration("b", &other)).await;
     server.until_state("b", "delivered").await;
     assert!(merchant.arrived().is_none());
-    server.clock().advance(1);
+    server.clock().advance(CLAIMED_EARLY_MS + 1);
     assert_eq!(merchant.call().await.attempt(), 2);
     // A wait that is shorter than the ladder's changes nothing.
     let view = server.until_attempts("a", 2).await;

@@ -74,6 +74,15 @@ async fn entry_in(redis: &mut MultiplexedConnection) -> (Vec<u8>, Entry) {
     }
 }
 
+/// Has the first attempt made so long after the registration that the journal has it for certain.
+async fn first_call(server: &Server, merchant: &mut Merchant, asked: &Value) {
+    let mut asked = asked.clone();
+    asked["delay"] = json!("2m");
+    server.register(asked).await;
+    server.clock().advance(120_000);
+    whole_call(merchant, 1).await;
+}
+
 /// Awaits that the attempt of this number is over in Redis too, and tells whether the body is there then. If not, nothing
 /// else is there but the place in the lane.
 async fn has_body_after(redis: &mut MultiplexedConnection, attempts: u32) -> bool {
@@ -112,10 +121,10 @@ async fn a_later_attempt_reads_it_in_the_journal(stores: Stores) {
     let (server, mut merchant, asked) = stage(stores, 2).await;
     let mut redis = redis_of(&server).await;
     let mut delayed = asked;
-    delayed["delay"] = json!("1s");
+    delayed["delay"] = json!("2m");
     server.register(delayed).await;
     assert!(has_body_after(&mut redis, 0).await, "for the first attempt");
-    server.clock().advance(1_000);
+    server.clock().advance(120_000);
     whole_call(&mut merchant, 1).await;
     assert!(!has_body_after(&mut redis, 1).await);
     server.clock().advance(60_000);
@@ -132,8 +141,7 @@ async fn a_later_attempt_reads_it_in_the_journal(stores: Stores) {
 async fn redis_is_loaded_without_it_again(stores: Stores) {
     let (server, mut merchant, asked) = stage(stores, 1).await;
     let mut redis = redis_of(&server).await;
-    server.register(asked).await;
-    whole_call(&mut merchant, 1).await;
+    first_call(&server, &mut merchant, &asked).await;
     assert!(!has_body_after(&mut redis, 1).await);
     empty_and_load(&mut redis).await;
     assert!(!has_body_after(&mut redis, 1).await);
@@ -179,10 +187,10 @@ async fn empty_and_load(redis: &mut MultiplexedConnection) {
 async fn one_that_an_earlier_version_left_in_redis_is_sent(stores: Stores) {
     let (server, mut merchant, mut asked) = stage(stores, 2).await;
     let mut redis = redis_of(&server).await;
-    asked["delay"] = json!("1s");
+    asked["delay"] = json!("2m");
     server.register(asked).await;
     let (_, entry) = entry_in(&mut redis).await;
-    server.clock().advance(1_000);
+    server.clock().advance(120_000);
     whole_call(&mut merchant, 1).await;
     assert!(!has_body_after(&mut redis, 1).await);
     // Another body than that of the journal tells which of the two was sent.
@@ -244,8 +252,7 @@ fn urlencoding_of(lane: &str) -> String {
 async fn one_that_the_journal_has_lost_is_set_aside(stores: Stores) {
     let (server, mut merchant, asked) = stage(stores, 1).await;
     let mut redis = redis_of(&server).await;
-    server.register(asked).await;
-    whole_call(&mut merchant, 1).await;
+    first_call(&server, &mut merchant, &asked).await;
     assert!(!has_body_after(&mut redis, 1).await);
     sql(&server.config().journal, "DELETE FROM payloads").await;
     server.clock().advance(60_000);
@@ -280,8 +287,7 @@ async fn forget_in_the_journal(server: &Server, stores: Stores) {
 async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: Stores) {
     let (server, mut merchant, asked) = stage(stores, 1).await;
     let mut redis = redis_of(&server).await;
-    server.register(asked.clone()).await;
-    whole_call(&mut merchant, 1).await;
+    first_call(&server, &mut merchant, &asked).await;
     assert!(!has_body_after(&mut redis, 1).await);
     forget_in_the_journal(&server, stores).await;
     server.clock().advance(60_000);

@@ -142,6 +142,32 @@ async fn what_the_journal_cannot_read_stops_nothing(stage: Stage) {
     }
 }
 
+/// An entry whose header can be read, and nothing behind its lane.
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_does_not_keep_others_from_being_repaired() {
+    let stage = Stage::redis().await;
+    for id in ["broken", "ended"] {
+        stage.register(id, 0).await;
+        do_change(stage.journal.as_ref(), &key(id), Change::Cancel, START_MS).await;
+    }
+    let cut = "for _, jobs in ipairs(redis.call('KEYS', '*:jobs')) do \
+                 local held = redis.call('HGET', jobs, ARGV[1]) \
+                 if held then \
+                   local lane = struct.unpack('>I2', held, 57) \
+                   redis.call('HSET', jobs, ARGV[1], string.sub(held, 1, 58 + lane)) \
+                 end \
+               end";
+    let broken = key("broken");
+    stage
+        .redis_command(&["EVAL", cut, "0", broken.as_str()])
+        .await;
+    for _ in 0..2 {
+        let repaired = sweep(&stage).pass(START_MS + DAY_MS).await;
+        repaired.expect("the others are compared");
+    }
+    assert_eq!(stage.held("ended").await, None);
+}
+
 async fn what_is_set_aside_is_removed_and_never_put_back(stage: Stage) {
     stage.journal_one("missing", 0).await;
     stage.register("held", 0).await;
