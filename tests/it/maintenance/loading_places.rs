@@ -75,11 +75,15 @@ async fn if_most_of_a_page_needs_content_the_next_is_read_with_it() {
     let ordered: Vec<_> = (0..2_000)
         .map(|at| ordered(&format!("o{at}"), at))
         .collect();
-    stage.journal.register(&ordered).await.expect("kept");
+    for some in ordered.chunks(500) {
+        stage.journal.register(some).await.expect("kept");
+    }
     let plain: Vec<_> = (2_000..20_000)
         .map(|at| registering_at(registration(key(&format!("p{at}"))), START_MS + at))
         .collect();
-    stage.journal.register(&plain).await.expect("kept");
+    for some in plain.chunks(500) {
+        stage.journal.register(some).await.expect("kept");
+    }
     let journal = CountedJournal::around(&stage.journal);
     assert_eq!(load(&stage, journal.clone()).await, 20_000);
     for (id, expected) in [
