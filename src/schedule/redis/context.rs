@@ -150,7 +150,7 @@ pub struct Context {
 /// What becomes of the content of an entry that waits for another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentAgain {
-    /// It is written as [`Context::encode`] says.
+    /// It is written as [`Context::encode`] says, or stays as it is if it was registered a moment ago.
     Written,
     /// It stays in Redis until the attempt.
     Kept,
@@ -218,7 +218,7 @@ impl Context {
     }
 
     /// Whether it was registered so lately that a journal may lose it, as when a primary fails.
-    fn is_new(&self, entry: &Entry) -> bool {
+    pub fn is_new(&self, entry: &Entry) -> bool {
         let age_ms = self.clock.now_ms() - entry.notification.registered_ms;
         age_ms < self.limits.window.content_kept_ms()
     }

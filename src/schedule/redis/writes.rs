@@ -330,30 +330,30 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
     }
 }
 
-/// Adds verb, instant and bytes for an entry that waits for another attempt.
+/// Adds verb, instant and bytes for an entry that waits for another attempt. Where its content stays, only the header moves.
 fn push_again(command: &mut Cmd, context: &Context, again: Entry) {
-    let content = context.content_again(&again);
     let score = envelope::lane_score(&again.notification, &again.progress);
-    if content == ContentAgain::Written {
-        command.arg("again").arg(score);
-        match context.leaves_bodies {
-            true => command.arg(context.encode(&again)),
-            false => command.arg(&envelope::encode_header(&again)[..]),
-        };
-        return;
-    }
-    command.arg(match content {
-        ContentAgain::Left => "bare",
+    // Of the other ones, the journal is asked before they are sent.
+    let asked_score = score - CLAIMED_EARLY_MS;
+    let verb = match context.content_again(&again) {
+        ContentAgain::Left => {
+            command.arg("bare").arg(asked_score).arg("");
+            return;
+        }
+        ContentAgain::Written => {
+            command.arg("again").arg(score);
+            match context.leaves_bodies && !context.is_new(&again) {
+                true => command.arg(context.encode(&again)),
+                false => command.arg(&envelope::encode_header(&again)[..]),
+            };
+            return;
+        }
+        ContentAgain::Kept => "again",
         ContentAgain::KeptForNow => "keep",
-        ContentAgain::Kept | ContentAgain::Written => "again",
-    });
-    // The journal is asked before it is sent.
-    command.arg(score - CLAIMED_EARLY_MS);
-    let verify = true;
-    match content {
-        ContentAgain::Left => command.arg(""),
-        _ => command.arg(&envelope::encode_header(&Entry { verify, ..again })[..]),
     };
+    let verify = true;
+    let header = envelope::encode_header(&Entry { verify, ..again });
+    command.arg(verb).arg(asked_score).arg(&header[..]);
 }
 
 /// An entry that has ended.
