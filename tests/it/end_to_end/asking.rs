@@ -1,7 +1,7 @@
 //! What comes back from a lease that nobody settled: the journal is asked before it is sent, and sent is
 //! only what is pending still.
 
-use crate::support::held::held;
+use crate::support::held::{held, until_leases_are_back};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
@@ -109,16 +109,6 @@ async fn until_nothing_is_scheduled(redis: &mut MultiplexedConnection) {
     .await;
 }
 
-async fn until_no_lease(redis: &mut MultiplexedConnection) {
-    within("the lease to end", async {
-        let leases = Cmd::zcard("{rb:0}:leases");
-        while leases.query_async::<usize>(redis).await.expect("a size") > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
 async fn sql(server: &Server, statement: &'static str) {
     let JournalConfig::Sqlite(path) = &server.config().journal else {
         panic!("it has a SQLite journal");
@@ -205,7 +195,7 @@ async fn what_the_journal_forgets_with_its_first_attempt_is_written_down_and_ret
     server.until_attempts("a", 1).await;
     let url = server.config().schedule.redis.clone().expect("on Redis");
     let mut redis = connect(url.expose()).await;
-    until_no_lease(&mut redis).await;
+    until_leases_are_back(&mut redis).await;
     sql(&server, FORGET).await;
     // Its content may be left to the journal meanwhile, which says that it has none.
     for minute in 1..4 {

@@ -3,7 +3,7 @@
 
 use super::on_stores;
 use super::set_aside::{Damage, sql};
-use crate::support::held::held;
+use crate::support::held::{held, until_leases_are_back};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::connect;
@@ -55,16 +55,6 @@ async fn place(redis: &mut MultiplexedConnection, merchant: &Merchant, id: &str,
     placed.zadd(format!("{{rb:0}}:lane:{}", lane.as_str()), &key, now_ms);
     placed.zadd("{rb:0}:lanes", lane.as_str(), now_ms * 1_000);
     let () = placed.query_async(redis).await.expect("written");
-}
-
-async fn until_leases_are_back(redis: &mut MultiplexedConnection) {
-    within("the leases to end", async {
-        let leases = Cmd::zcard("{rb:0}:leases");
-        while leases.query_async::<usize>(redis).await.expect("a number") > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 /// Has another notification of the same destination delivered, so what was due before was looked at.

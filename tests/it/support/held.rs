@@ -1,5 +1,6 @@
 //! Which notifications a schedule in Redis has: those with content, and those of which it has only the place in a lane.
 
+use super::within;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult};
 
@@ -46,4 +47,15 @@ pub async fn holds(
     command.arg("EVAL").arg(keys!("found[ARGV[1]] and 1 or 0"));
     command.arg(1).arg(format!("{{rb:{partition}}}:jobs"));
     command.arg(key).query_async(connection).await
+}
+
+/// Awaits that nothing is leased.
+pub async fn until_leases_are_back(redis: &mut MultiplexedConnection) {
+    within("the leases to end", async {
+        let leases = Cmd::zcard("{rb:0}:leases");
+        while leases.query_async::<usize>(redis).await.expect("a number") > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
