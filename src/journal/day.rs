@@ -192,14 +192,8 @@ where
             match fields.day_notification(place.at_ms, selection) {
                 Ok(item) => page.items.push(item),
                 Err(error) => {
-                    let key = Self::at::<&str>(row, 2).zip(Self::at::<&str>(row, 3));
-                    page.unreadable.push(UnreadableNotification {
-                        name: match key {
-                            Some((topic, id)) => format!("{topic}/{id}"),
-                            None => format!("row {}", place.row),
-                        },
-                        problem: error.to_string(),
-                    });
+                    let unreadable = Self::name_damaged(row, (place.row, 2), &error);
+                    page.unreadable.push(unreadable);
                 }
             }
         }

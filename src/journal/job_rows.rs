@@ -43,9 +43,28 @@ where
     &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
     R::Count: Decode<'row, R::Database> + Type<R::Database>,
 {
-    /// Reads the columns of a job.
+    /// Reads the columns of a job. The error names the job.
     pub(super) fn job(&mut self) -> Result<BulkJob, JournalError> {
         let id: &str = self.take()?;
+        self.job_after_id(id).map_err(|error| match error {
+            JournalError::Corrupt(cause) => JournalError::Corrupt(format!("the job {id}: {cause}")),
+            other => other,
+        })
+    }
+
+    /// Reads the columns of a job that a list or the choice of the next job leaves out if it cannot be read, because it
+    /// must not keep the others back.
+    pub(super) fn job_or_logged(row: &'row R) -> Option<BulkJob> {
+        Self::of(row).job().map_err(log_damaged).ok()
+    }
+
+    /// Reads a job that was just taken, as [`Self::taken_job`]. `None` if it cannot be read: then the next job is taken,
+    /// and this one again when its lease has expired.
+    pub(super) fn taken_job_or_logged(row: &'row R, waiting: &'row [R]) -> Option<TakenJob> {
+        Self::of(row).taken_job(waiting).map_err(log_damaged).ok()
+    }
+
+    fn job_after_id(&mut self, id: &str) -> Result<BulkJob, JournalError> {
         let kind: &str = self.take()?;
         let state: &str = self.take()?;
         Ok(BulkJob {
@@ -81,7 +100,7 @@ where
 
     /// Reads the columns of a job, then `fence, place_ms, place_row, passed_ms, passed_row`. `waiting` are rows with the
     /// instant of a place, and `place_row, topic, id`.
-    pub(super) fn taken_job(mut self, waiting: &'row [R]) -> Result<TakenJob, JournalError> {
+    fn taken_job(mut self, waiting: &'row [R]) -> Result<TakenJob, JournalError> {
         Ok(TakenJob {
             job: self.job()?,
             fence: self.take()?,
@@ -117,4 +136,11 @@ where
         };
         rows.iter().map(read).collect()
     }
+}
+
+fn log_damaged(error: JournalError) {
+    tracing::error!(
+        %error,
+        "a job in the journal cannot be read, so it is left out; repair or delete its row in `jobs`"
+    );
 }

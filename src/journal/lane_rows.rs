@@ -16,6 +16,9 @@ pub(super) struct LaneRow {
     pub(super) settings: LaneSettings,
 }
 
+/// Who holds a lane whose settings cannot be read.
+const HELD_BY: &str = "ringback";
+
 /// The changes after a number that are in these rows, which are at most `limit`, in order. `last` is the number of the
 /// last change that was in the journal before the rows were read.
 pub(super) fn changes_until(
@@ -56,10 +59,36 @@ where
     &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
     R::Count: Decode<'row, R::Database> + Type<R::Database>,
 {
-    /// Reads `lane, number, concurrency, rate, held_ms, held_by, held_reason`.
+    /// Reads `lane, number, concurrency, rate, held_ms, held_by, held_reason`. If the settings cannot be read, the lane is
+    /// held, because nobody knows what it may be sent; the other lanes are sent as they are set. A change of all its
+    /// settings replaces such a row.
     pub(super) fn lane_row(&mut self) -> Result<LaneRow, JournalError> {
         let lane = Lane::from_name(self.take()?);
-        let number = self.take()?;
+        let number: i64 = self.take()?;
+        let settings = self.lane_settings().unwrap_or_else(|error| {
+            tracing::error!(
+                %lane,
+                %error,
+                "the settings of a lane in the journal cannot be read, so the lane is held; set its limits again and release it"
+            );
+            LaneSettings {
+                limits: LaneLimits::default(),
+                hold: Some(LaneHold {
+                    by: HELD_BY.into(),
+                    reason: format!("its settings cannot be read: {error}").into(),
+                    // Numbers of changes begin with the time of the change.
+                    since_ms: number,
+                }),
+            }
+        });
+        Ok(LaneRow {
+            lane,
+            number,
+            settings,
+        })
+    }
+
+    fn lane_settings(&mut self) -> Result<LaneSettings, JournalError> {
         let concurrency = match self.take::<Option<i64>>()? {
             Some(most) => {
                 let most: u32 = narrowed("concurrency", most)?;
@@ -82,13 +111,9 @@ where
             reason: reason.unwrap_or_default().into(),
             since_ms,
         });
-        Ok(LaneRow {
-            lane,
-            number,
-            settings: LaneSettings {
-                limits: LaneLimits { concurrency, rate },
-                hold,
-            },
+        Ok(LaneSettings {
+            limits: LaneLimits { concurrency, rate },
+            hold,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Lists of notifications: the filter, the order, and a page of the result.
 
+use super::UnreadableNotification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
@@ -156,6 +157,8 @@ pub struct SnapshotPage {
     /// Whether nothing was looked for, because the filter has an id and no topic, and there are more than
     /// [`MOST_TOPICS`] topics.
     pub too_many_topics: bool,
+    /// Those whose rows cannot be read: they are left out of the items. A search for an id only logs them.
+    pub unreadable: Vec<UnreadableNotification>,
 }
 
 /// Maximum number of topics in which an id is looked for.

@@ -139,6 +139,8 @@ pub(super) fn page_of(
         items: listed.into_iter().map(|(_, snapshot)| snapshot).collect(),
         next: last.filter(|_| has_more),
         too_many_topics: false,
+        // Reading the rows has logged them.
+        unreadable: Vec::new(),
     }
 }
 

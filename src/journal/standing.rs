@@ -51,6 +51,6 @@ pub enum FoundStanding {
     Missing,
     /// It has.
     Found(Standing),
-    /// It has, and cannot read this part of it. That was logged.
-    Damaged,
+    /// It has, and cannot read this part of it, for this reason. That was logged.
+    Damaged(String),
 }

@@ -1,8 +1,8 @@
 //! Proving that nothing was lost. Makes two comparisons. In the journal, the number of registered
 //! notifications must be the sum of those that are delivered, dead, cancelled and pending. And the pending
 //! notifications of the journal must be the entries of the schedule, which is checked in both directions. Also
-//! names the notifications that are set aside: they are not sent, because the journal cannot read them or
-//! record their outcome.
+//! names the notifications that are set aside, which are not sent, because the journal cannot read them or
+//! record their outcome, and those pending that the journal cannot read.
 //!
 //! Only reads, so it can run beside active servers. Their traffic is not reported as a difference: each
 //! difference is compared again after [`MOMENT`], and counts only if it is still of the same kind.
@@ -12,9 +12,13 @@ use super::error::MaintenanceError;
 use super::scan::{Pick, ScanPosition, compare};
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
-use crate::journal::{AllSetAside, Examined, Journal, JournalCounts, JournalMaintenance};
+use crate::domain::state::State;
+use crate::journal::{
+    AllSetAside, Examined, Filter, Journal, JournalCounts, JournalMaintenance, Order,
+    UnreadableNotification,
+};
 use crate::schedule::Schedule;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long a difference must last to count. Longer than the two writes of one request take while the
@@ -100,8 +104,54 @@ pub struct Compared {
     pub different: usize,
     /// The first of them.
     pub differences: Vec<Difference>,
-    /// Whether there were so many differences that the rest was not compared.
+    /// Notifications that the journal cannot read, so they were not compared and will not be sent: their names, with
+    /// what is wrong.
+    pub unreadable: BTreeMap<String, String>,
+    /// Whether there were so many differences, or so many that cannot be read, that the rest was not compared.
     pub cut_short: bool,
+}
+
+impl Compared {
+    /// Whether nothing was found that keeps a notification from being sent.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.different == 0 && self.unreadable.is_empty()
+    }
+
+    fn keep_unreadable(&mut self, found: Vec<UnreadableNotification>) {
+        let found = found.into_iter().map(|it| (it.name, it.problem));
+        self.unreadable.extend(found);
+    }
+
+    fn is_full(&self) -> bool {
+        self.unreadable.len() >= MOST_COUNTED
+    }
+}
+
+/// Reads the pending notifications of a journal whose schedule cannot be read by this process, and keeps those that the
+/// journal cannot read.
+///
+/// # Errors
+/// If the journal fails.
+pub async fn read_pending(journal: &dyn Journal) -> Result<Compared, MaintenanceError> {
+    let filter = Filter {
+        state: Some(State::Scheduled),
+        ..Filter::default()
+    };
+    let mut read = Compared::default();
+    let mut cursor = None;
+    loop {
+        let page = journal
+            .list(&filter, Order::Registered, cursor, PAGE)
+            .await?;
+        read.journal += page.items.len() as u64;
+        read.keep_unreadable(page.unreadable);
+        cursor = page.next;
+        read.cut_short = read.is_full();
+        if cursor.is_none() || read.cut_short {
+            return Ok(read);
+        }
+    }
 }
 
 /// Compares both stores, a step at a time.
@@ -157,6 +207,7 @@ impl<'stores> Comparison<'stores> {
         self.compared.journal += page.pending;
         self.compared.later += page.later;
         self.compared.schedule += page.held;
+        self.compared.keep_unreadable(page.unreadable);
         self.place = page.next;
         self.suspect(page.differences);
         let done = self.place == ScanPosition::End;
@@ -170,7 +221,7 @@ impl<'stores> Comparison<'stores> {
             }
             self.compare_again().await?;
         }
-        if self.known.len() >= MOST_COUNTED {
+        if self.known.len() >= MOST_COUNTED || self.compared.is_full() {
             self.compared.cut_short = true;
             return Ok(false);
         }
@@ -203,7 +254,9 @@ impl<'stores> Comparison<'stores> {
             .iter()
             .map(|difference| difference.entry.clone());
         let entries: Vec<KeyInLane> = entries.collect();
-        for difference in find_among(self.journal, self.schedule, &entries).await? {
+        let found = find_among(self.journal, self.schedule, &entries).await?;
+        self.compared.keep_unreadable(found.unreadable);
+        for difference in found.differences {
             let key = &difference.entry.key;
             let lasts = before.get(key) == Some(&difference.kind);
             if !lasts || !self.known.insert(key.clone()) {

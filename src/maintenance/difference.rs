@@ -14,7 +14,7 @@ use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::progress::Progress;
 use crate::domain::state::State;
-use crate::journal::{FoundStanding, JournalReads, Standing};
+use crate::journal::{FoundStanding, JournalReads, Standing, UnreadableNotification};
 use crate::schedule::window::Window;
 use crate::schedule::{HeldProgress, Holding, Schedule};
 
@@ -99,7 +99,7 @@ pub async fn find_until(
     differences.retain(|found| match again.next() {
         Some(FoundStanding::Found(standing)) => found.journal.as_ref() == Some(&standing),
         Some(FoundStanding::Missing) => found.journal.is_none(),
-        Some(FoundStanding::Damaged) | None => false,
+        Some(FoundStanding::Damaged(_)) | None => false,
     });
     Ok(differences)
 }
@@ -115,8 +115,16 @@ pub async fn must_be_held_until(schedule: &dyn Schedule) -> Result<i64, Maintena
     Ok(Window::held_until_ms(loaded_until_ms, now_ms))
 }
 
-/// Reads these in the journal, then finds where the schedule disagrees. One that the journal cannot read is left out: the
-/// attempt sets it aside.
+/// What was found about some notifications.
+#[derive(Debug, Clone, Default)]
+pub struct FoundAmong {
+    /// Where the schedule disagrees with the journal.
+    pub differences: Vec<Difference>,
+    /// Those that the journal cannot read. They are not compared: their next attempt sets them aside.
+    pub unreadable: Vec<UnreadableNotification>,
+}
+
+/// Reads these in the journal, then finds where the schedule disagrees.
 ///
 /// # Errors
 /// If a store fails.
@@ -124,16 +132,23 @@ pub async fn find_among(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     entries: &[KeyInLane],
-) -> Result<Vec<Difference>, MaintenanceError> {
+) -> Result<FoundAmong, MaintenanceError> {
     let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-    let standings = journal.standings(&keys).await?;
-    let read = |(entry, found): (&KeyInLane, FoundStanding)| match found {
-        FoundStanding::Found(standing) => Some((entry.clone(), Some(standing))),
-        FoundStanding::Missing => Some((entry.clone(), None)),
-        FoundStanding::Damaged => None,
-    };
-    let read: Vec<_> = entries.iter().zip(standings).filter_map(read).collect();
-    find(journal, schedule, &read).await
+    let (mut read, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
+    for (entry, found) in entries.iter().zip(journal.standings(&keys).await?) {
+        match found {
+            FoundStanding::Found(standing) => read.push((entry.clone(), Some(standing))),
+            FoundStanding::Missing => read.push((entry.clone(), None)),
+            FoundStanding::Damaged(problem) => unreadable.push(UnreadableNotification {
+                name: entry.key.to_string(),
+                problem,
+            }),
+        }
+    }
+    Ok(FoundAmong {
+        differences: find(journal, schedule, &read).await?,
+        unreadable,
+    })
 }
 
 /// As [`find_among`], for keys whose lanes only the journal knows.
@@ -151,7 +166,7 @@ pub async fn find_recorded(
             let (key, lane) = (key.clone(), standing.lane.clone());
             Some((KeyInLane { key, lane }, Some(standing)))
         }
-        FoundStanding::Missing | FoundStanding::Damaged => None,
+        FoundStanding::Missing | FoundStanding::Damaged(_) => None,
     };
     let read: Vec<_> = keys.iter().zip(standings).filter_map(read).collect();
     find(journal, schedule, &read).await

@@ -11,7 +11,9 @@ use super::difference::{Difference, find_among, find_until, must_be_held_until};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, Journal, Order, PageBodies, Pending, Standing};
+use crate::journal::{
+    Cursor, Filter, Journal, Order, PageBodies, Pending, Standing, UnreadableNotification,
+};
 use crate::schedule::Schedule;
 
 /// The position of a scan.
@@ -110,6 +112,8 @@ pub struct ScanPage {
     pub held: u64,
     /// Where the stores disagree.
     pub differences: Vec<Difference>,
+    /// Those that the journal cannot read, so they were not looked up. One may be found in both directions.
+    pub unreadable: Vec<UnreadableNotification>,
     /// The position of the next page.
     pub next: ScanPosition,
 }
@@ -150,6 +154,7 @@ pub async fn compare(
                 later: (picked().count() - read.len()) as u64,
                 held: 0,
                 differences: find_until(journal, schedule, &read, held_until_ms).await?,
+                unreadable: page.unreadable,
                 next: match page.next {
                     Some(next) => ScanPosition::Pending(Some(next)),
                     None => ScanPosition::Held(None),
@@ -174,6 +179,8 @@ pub async fn compare(
                 later: 0,
                 held: 0,
                 differences: find_until(journal, schedule, &read, held_until_ms).await?,
+                // Reading the page has logged them.
+                unreadable: Vec::new(),
                 next: match next {
                     Some(next) => ScanPosition::Due(Some(next)),
                     None => ScanPosition::Held(None),
@@ -184,11 +191,13 @@ pub async fn compare(
             let page = schedule.scan(cursor.as_deref(), limit).await?;
             let entries = page.holdings.into_iter().map(|(entry, _)| entry);
             let entries: Vec<KeyInLane> = entries.collect();
+            let found = find_among(journal, schedule, &entries).await?;
             Ok(ScanPage {
                 pending: 0,
                 later: 0,
                 held: entries.len() as u64,
-                differences: find_among(journal, schedule, &entries).await?,
+                differences: found.differences,
+                unreadable: found.unreadable,
                 next: match page.next {
                     Some(next) => ScanPosition::Held(Some(next)),
                     None => ScanPosition::End,
@@ -200,6 +209,7 @@ pub async fn compare(
             later: 0,
             held: 0,
             differences: Vec::new(),
+            unreadable: Vec::new(),
             next: ScanPosition::End,
         }),
     }

@@ -16,12 +16,13 @@ use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
 use super::recovery::page::{PageReads, read};
 use crate::clock::Clock;
+use crate::domain::key::Key;
 use crate::journal::{Cursor, Journal, JournalError};
 use crate::schedule::window::Window;
 use crate::schedule::{Restored, Schedule};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Notifications that are read and put in by one step.
@@ -35,8 +36,10 @@ const RUN_REST: Duration = Duration::from_secs(5);
 const NOTED_EVERY_MS: i64 = 60_000;
 /// How often content is left to the journal, in milliseconds.
 const CONTENT_LEFT_EVERY_MS: i64 = 30_000;
-/// Maximum number of steps that leave content to the journal, before the next run begins.
-const MOST_CONTENT_STEPS: u32 = 200;
+/// For how long content is left to the journal before the next run begins, if there is so much of it.
+const CONTENT_LEFT_FOR: Duration = Duration::from_secs(4);
+/// For how long one step leaves content to the journal. After that, it rests as every step does.
+const CONTENT_STEP: Duration = Duration::from_millis(50);
 /// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be
 /// more than twice this.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
@@ -90,9 +93,9 @@ pub struct WindowLoader {
     /// How far the loading has come, as far as this instance knows; `None` if it does not know.
     progress: Option<LoadProgress>,
     run: Option<LoadRun>,
-    /// What the last run did, while content is left to the journal after it, and how many more steps do that before the next
+    /// What the last run did, while content is left to the journal after it, and until when that is done before the next
     /// run.
-    leaving: Option<(Restored, u32)>,
+    leaving: Option<(Restored, Instant)>,
     /// When content is to be left next, in milliseconds since 1970.
     leave_next_ms: i64,
 }
@@ -134,8 +137,8 @@ impl WindowLoader {
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Restored>, MaintenanceError> {
         let restored = match self.leaving.take() {
             None => Restored::default(),
-            Some((restored, 0)) => restored,
-            Some((restored, steps)) => return self.leave_content(now_ms, restored, steps).await,
+            Some((restored, until)) if Instant::now() >= until => restored,
+            Some((restored, until)) => return self.leave_content(now_ms, restored, until).await,
         };
         let mut run = match self.run.take() {
             Some(run) => run,
@@ -165,7 +168,7 @@ impl WindowLoader {
         if (1..=CONTENT_LEFT_EVERY_MS).contains(&waits) || !self.schedule.leaves_content() {
             return Step::Done(restored);
         }
-        self.leaving = Some((restored, MOST_CONTENT_STEPS));
+        self.leaving = Some((restored, Instant::now() + CONTENT_LEFT_FOR));
         Step::More
     }
 
@@ -174,31 +177,64 @@ impl WindowLoader {
         &mut self,
         now_ms: i64,
         restored: Restored,
-        steps: u32,
+        until: Instant,
     ) -> Result<Step<Restored>, MaintenanceError> {
         self.leave_next_ms = now_ms.saturating_add(CONTENT_LEFT_EVERY_MS);
-        let mut has_more = false;
-        for mut content in self.schedule.content_to_leave().await? {
-            has_more |= content.has_more;
-            // What the journal has lost meanwhile keeps its content, and is registered again before it is sent.
-            match self.journal.pendings(&content.keys).await {
-                Ok(pending) => {
-                    let mut is_pending = pending.iter().map(Option::is_some);
-                    content.keys.retain(|_| is_pending.next() == Some(true));
-                }
-                // One of them cannot be read. They keep their content, and do not keep the others here.
-                Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => content.keys.clear(),
-                Err(error) => return Err(error.into()),
+        let began = Instant::now();
+        while self.leave_some_content().await? {
+            if began.elapsed() >= CONTENT_STEP {
+                // When the time for this is over, another run begins at once.
+                self.leave_next_ms = now_ms;
+                self.leaving = Some((restored, until));
+                return Ok(Step::More);
             }
-            self.schedule.leave_content(&content).await?;
         }
-        if !has_more {
-            return Ok(Step::Done(restored));
+        Ok(Step::Done(restored))
+    }
+
+    /// Leaves the next content to the journal, in each partition of the schedule. `false` if there is no more.
+    async fn leave_some_content(&self) -> Result<bool, MaintenanceError> {
+        let (mut has_more, mut was_left, mut failed) = (false, false, None);
+        for mut content in self.schedule.content_to_leave().await? {
+            self.retain_pending(&mut content.keys).await?;
+            match self.schedule.leave_content(&content).await {
+                Ok(()) => {
+                    was_left = true;
+                    has_more |= content.has_more;
+                }
+                // A partition that is away does not keep the content of the others here.
+                Err(error) => failed = Some(error),
+            }
         }
-        // After the last step, another run begins at once.
-        self.leave_next_ms = now_ms;
-        self.leaving = Some((restored, steps - 1));
-        Ok(Step::More)
+        match failed {
+            Some(error) if !was_left => Err(error.into()),
+            _ => Ok(has_more),
+        }
+    }
+
+    /// Keeps those that are pending in the journal. What it has lost meanwhile keeps its content in the schedule, and is
+    /// registered again before it is sent.
+    async fn retain_pending(&self, keys: &mut Vec<Key>) -> Result<(), MaintenanceError> {
+        match self.journal.pendings(keys).await {
+            Ok(pending) => {
+                let mut is_pending = pending.iter().map(Option::is_some);
+                keys.retain(|_| is_pending.next() == Some(true));
+            }
+            Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => {
+                // One of them cannot be read: it keeps its content.
+                let mut readable = Vec::with_capacity(keys.len());
+                for key in keys.drain(..) {
+                    match self.journal.pending(&key).await {
+                        Ok(Some(_)) => readable.push(key),
+                        Ok(None) | Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                *keys = readable;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Loads all that is due soon, and leaves content to the journal.

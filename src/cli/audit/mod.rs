@@ -1,8 +1,8 @@
 //! `ringback audit`: checks that no registered notification was lost.
 //!
 //! The command only reads the stores, so it can run beside running servers. It ends with status 0 if the
-//! counts are right and both stores agree. It ends with status 1 if a notification is missing, differs or is
-//! set aside, or if a store cannot be read.
+//! counts are right and both stores agree. It ends with status 1 if a notification is missing, differs, is
+//! set aside or cannot be read, or if a store cannot be read.
 
 mod report;
 
@@ -13,7 +13,7 @@ use crate::app::stores::{open_journal_beside, open_redis};
 use crate::clock::SystemClock;
 use crate::config::StoresConfig;
 use crate::journal::Journal;
-use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT};
+use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT, read_pending};
 use crate::schedule::recoverable::{Recoverable as _, ScheduleStatus};
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
@@ -83,6 +83,9 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<AuditReport, Command
         if let Some(schedule) = &schedule {
             let compared = compare(journal.as_ref(), schedule.as_ref(), &report).await?;
             report.compared = Some(compared);
+        } else {
+            let read = read_pending(journal.as_ref()).await;
+            report.compared = Some(read.with_context(|| report.journal.clone())?);
         }
         journal.close().await;
     }

@@ -9,7 +9,7 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::SetAside;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
-use crate::maintenance::audit::{Compared, JournalTotals, balanced};
+use crate::maintenance::audit::{Compared, JournalTotals, MOST_NAMED, balanced};
 use crate::maintenance::difference::{Difference, DifferenceKind};
 use crate::schedule::HeldProgress;
 use crate::schedule::recoverable::ScheduleStatus;
@@ -26,7 +26,7 @@ pub struct AuditReport {
     pub totals: Option<JournalTotals>,
     /// The totals of the schedule, if it is in Redis.
     pub held: Option<ScheduleTotals>,
-    /// The result of comparing both stores.
+    /// The result of comparing both stores; without Redis, of reading what is pending in the journal.
     pub compared: Option<Compared>,
 }
 
@@ -45,8 +45,8 @@ impl AuditReport {
     /// Whether no notification is missing and no difference was found.
     pub fn is_sound(&self) -> bool {
         let totals = self.totals.as_ref().is_none_or(JournalTotals::are_right);
-        let same = (self.compared.as_ref()).is_none_or(|compared| compared.different == 0);
-        totals && same && !self.is_unowned()
+        let compared = self.compared.as_ref().is_none_or(Compared::is_right);
+        totals && compared && !self.is_unowned()
     }
 
     /// Whether notifications are pending, but Redis does not say which journal its data belongs to.
@@ -84,7 +84,10 @@ impl AuditReport {
             say_held(held, &mut line);
         }
         if let Some(compared) = &self.compared {
-            say_compared(compared, colours, &mut line);
+            if self.schedule.is_some() {
+                say_compared(compared, colours, &mut line);
+            }
+            say_unreadable(compared, colours, &mut line);
         }
         line(if self.is_sound() {
             let style = Style::new().green();
@@ -101,6 +104,7 @@ impl AuditReport {
         let examined = totals.and_then(|totals| totals.examined.as_ref());
         let held = self.held.as_ref();
         let compared = self.compared.as_ref();
+        let unreadable = compared.map(|compared| &compared.unreadable);
         let report = json!({
             "sound": self.is_sound(),
             "journal": totals.map(|totals| json!({
@@ -116,6 +120,10 @@ impl AuditReport {
                     "total": totals.set_aside.total,
                     "named": totals.set_aside.named.iter().map(set_aside_as_json).collect::<Vec<_>>(),
                 },
+                "unreadable": unreadable.map(|found| json!({
+                    "total": found.len(),
+                    "named": found.iter().take(MOST_NAMED).map(unreadable_as_json).collect::<Vec<_>>(),
+                })),
             })),
             "schedule": held.map(|held| json!({
                 "at": self.schedule,
@@ -124,7 +132,7 @@ impl AuditReport {
                 "in_flight": held.counts.in_flight,
                 "dead": held.counts.dead,
             })),
-            "compared": compared.map(|compared| json!({
+            "compared": compared.filter(|_| held.is_some()).map(|compared| json!({
                 "journal": compared.journal,
                 "later": compared.later,
                 "schedule": compared.schedule,
@@ -211,6 +219,7 @@ fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(Str
         different,
         differences,
         cut_short,
+        unreadable: _,
     } = compared;
     line(format!(
         "compared  {journal} of the journal, {schedule} of the schedule: {}",
@@ -236,6 +245,25 @@ fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(Str
     } else {
         say_more(*different as u64, differences.len(), line);
     }
+}
+
+fn say_unreadable(compared: &Compared, colours: Colours, line: &mut impl FnMut(String)) {
+    let unreadable = &compared.unreadable;
+    if unreadable.is_empty() {
+        return;
+    }
+    line(format!(
+        "cannot be read  {} of the journal, so they are not sent; repair their rows in `notifications`, `payloads` and, \
+         in PostgreSQL, `statuses`",
+        unreadable.len()
+    ));
+    let named = unreadable.iter().take(MOST_NAMED);
+    let rows: Vec<Vec<String>> = named
+        .map(|(name, problem)| vec![name.clone(), problem.clone()])
+        .collect();
+    let heading = ["notification", "what is wrong"];
+    line(table(colours, &heading, &rows).trim_end().to_string());
+    say_more(unreadable.len() as u64, rows.len(), line);
 }
 
 fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {
@@ -335,6 +363,10 @@ fn fault_as_json((key, fault): &(Key, Fault)) -> Value {
 
 fn set_aside_as_json((key, SetAside { at_ms, reason }): &(Key, SetAside)) -> Value {
     json!({ "topic": key.topic(), "id": key.id(), "at": display_ms(*at_ms), "reason": reason })
+}
+
+fn unreadable_as_json((name, problem): (&String, &String)) -> Value {
+    json!({ "notification": name, "problem": problem })
 }
 
 fn difference_as_json(difference: &Difference) -> Value {

@@ -117,7 +117,7 @@ async fn keep_waiting(
     Ok(())
 }
 
-/// The job of this row, which was just taken, with what waits. Its fence was raised, so nothing of it changes meanwhile.
+/// The job of this row, which was just taken, with what waits; `None` if it cannot be read. Its fence was raised, so nothing of it changes meanwhile.
 pub(super) async fn taken(
     connection: &mut PgConnection,
     found: Option<PgRow>,
@@ -125,14 +125,14 @@ pub(super) async fn taken(
     let Some(row) = found else {
         return Ok(None);
     };
-    let id = Fields::of(&row).job()?.id;
+    let id: &str = Fields::of(&row).take()?;
     let waiting = sqlx::query(
         "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = $1 ORDER BY place_ms, place_row",
     )
-    .bind(id.as_str())
+    .bind(id)
     .fetch_all(connection)
     .await?;
-    Ok(Some(Fields::of(&row).taken_job(&waiting)?))
+    Ok(Fields::taken_job_or_logged(&row, &waiting))
 }
 
 /// See [`crate::journal::JournalJobs::job_unchanged`].

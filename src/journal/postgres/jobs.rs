@@ -360,18 +360,28 @@ impl PostgresCall for ListJobs<'_> {
     type Reply = Vec<BulkJob>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<BulkJob>, PostgresFailure> {
-        let found = sqlx::query(concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs WHERE ($1::TEXT IS NULL OR id < $1) AND ($2::TEXT IS NULL OR state = $2)
-              ORDER BY id DESC LIMIT $3"
-        ))
-        .bind(self.before.map(JobId::as_str))
-        .bind(self.state.map(JobState::as_str))
-        .bind(limit_of(self.limit))
-        .fetch_all(connection)
-        .await?;
-        let jobs = found.iter().map(|row| Fields::of(row).job());
-        Ok(jobs.collect::<Result<_, _>>()?)
+        let mut listed = Vec::new();
+        let mut before = self.before.map(|id| id.as_str().to_owned());
+        while listed.len() < self.limit {
+            let missing = self.limit - listed.len();
+            let found = sqlx::query(concat!(
+                "SELECT ",
+                job_columns!(),
+                " FROM jobs WHERE ($1::TEXT IS NULL OR id < $1) AND ($2::TEXT IS NULL OR state = $2)
+                  ORDER BY id DESC LIMIT $3"
+            ))
+            .bind(before.as_deref())
+            .bind(self.state.map(JobState::as_str))
+            .bind(limit_of(missing))
+            .fetch_all(&mut *connection)
+            .await?;
+            listed.extend(found.iter().filter_map(Fields::job_or_logged));
+            // Those that cannot be read are left out, and older ones come in their place.
+            let Some(last) = found.last().filter(|_| found.len() == missing) else {
+                return Ok(listed);
+            };
+            before = Some(Fields::of(last).take::<&str>()?.to_owned());
+        }
+        Ok(listed)
     }
 }

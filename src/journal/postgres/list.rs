@@ -26,6 +26,9 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _};
 
+/// What leaves a row out that cannot be read, for the log.
+const LEFT_OUT_BY: &str = "lists and comparisons with the schedule leave";
+
 /// See [`crate::journal::JournalReads::list`].
 pub(super) struct FindListPage<'call> {
     pub(super) filter: &'call Filter,
@@ -70,7 +73,7 @@ impl PostgresCall for FindListPage<'_> {
             .await?;
         let more = found.len() > limit;
         let mut ladders = Ladders::default();
-        let mut items = Vec::with_capacity(found.len());
+        let (mut items, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
         let mut next = None;
         for row in found.iter().take(limit) {
             let row_id: i64 = row.try_get(0)?;
@@ -78,11 +81,10 @@ impl PostgresCall for FindListPage<'_> {
             next = Some(Cursor { at_ms, row: row_id });
             match Fields::of(row).stored(&mut ladders) {
                 Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
-                Err(error) => Fields::log_damaged(
-                    row,
-                    &error,
-                    "lists and comparisons with the schedule leave",
-                ),
+                Err(error) => {
+                    Fields::log_damaged(row, &error, LEFT_OUT_BY);
+                    unreadable.push(Fields::name_damaged(row, (row_id, 1), &error));
+                }
             }
         }
         if !more {
@@ -108,6 +110,7 @@ impl PostgresCall for FindListPage<'_> {
             items,
             next,
             too_many_topics: false,
+            unreadable,
         })
     }
 }

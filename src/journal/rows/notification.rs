@@ -181,7 +181,7 @@ where
                         "the journal cannot read a notification, so it is not compared with the schedule; repair its rows \
                          in the journal"
                     );
-                    FoundStanding::Damaged
+                    FoundStanding::Damaged(error.to_string())
                 }
             };
             known.insert(key, found);

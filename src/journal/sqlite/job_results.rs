@@ -88,7 +88,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// The job of this row, which was just taken, with what waits.
+/// The job of this row, which was just taken, with what waits; `None` if it cannot be read.
 pub(super) async fn taken(
     connection: &mut SqliteConnection,
     found: Option<SqliteRow>,
@@ -96,14 +96,14 @@ pub(super) async fn taken(
     let Some(row) = found else {
         return Ok(None);
     };
-    let id = Fields::of(&row).job()?.id;
+    let id: &str = Fields::of(&row).take()?;
     let waiting = sqlx::query(
         "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = ? ORDER BY place_ms, place_row",
     )
-    .bind(id.as_str())
+    .bind(id)
     .fetch_all(connection)
     .await?;
-    Ok(Some(Fields::of(&row).taken_job(&waiting)?))
+    Ok(Fields::taken_job_or_logged(&row, &waiting))
 }
 
 /// See [`crate::journal::JournalJobs::job_unchanged`].

@@ -281,18 +281,28 @@ async fn list(
     before: Option<&JobId>,
     limit: usize,
 ) -> Result<Vec<BulkJob>, SqliteFailure> {
-    let found = sqlx::query(concat!(
-        "SELECT ",
-        job_columns!(),
-        " FROM jobs WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3"
-    ))
-    .bind(before.map(JobId::as_str))
-    .bind(state.map(JobState::as_str))
-    .bind(limit_of(limit))
-    .fetch_all(readers)
-    .await?;
-    let jobs = found.iter().map(|row| Fields::of(row).job());
-    Ok(jobs.collect::<Result<_, _>>()?)
+    let mut listed = Vec::new();
+    let mut before = before.map(|id| id.as_str().to_owned());
+    while listed.len() < limit {
+        let missing = limit - listed.len();
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3"
+        ))
+        .bind(before.as_deref())
+        .bind(state.map(JobState::as_str))
+        .bind(limit_of(missing))
+        .fetch_all(readers)
+        .await?;
+        listed.extend(found.iter().filter_map(Fields::job_or_logged));
+        // Those that cannot be read are left out, and older ones come in their place.
+        let Some(last) = found.last().filter(|_| found.len() == missing) else {
+            return Ok(listed);
+        };
+        before = Some(Fields::of(last).take::<&str>()?.to_owned());
+    }
+    Ok(listed)
 }
 
 async fn obey(

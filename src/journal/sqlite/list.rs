@@ -24,6 +24,9 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _, SqlitePool};
 
 /// Reads a page. For a page, at most `most_scanned` rows are read.
+/// What leaves a row out that cannot be read, for the log.
+const LEFT_OUT_BY: &str = "lists and comparisons with the schedule leave";
+
 pub(super) async fn list(
     readers: &SqlitePool,
     filter: &Filter,
@@ -69,12 +72,13 @@ pub(super) async fn list(
         .await?;
     let more = found.len() > limit;
     let mut ladders = Ladders::default();
-    let mut items = Vec::with_capacity(found.len());
+    let (mut items, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
     for row in found.iter().take(limit) {
         match Fields::of(row).stored(&mut ladders) {
             Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
             Err(error) => {
-                Fields::log_damaged(row, &error, "lists and comparisons with the schedule leave")
+                Fields::log_damaged(row, &error, LEFT_OUT_BY);
+                unreadable.push(Fields::name_damaged(row, (row.try_get(0)?, 1), &error));
             }
         }
     }
@@ -86,6 +90,7 @@ pub(super) async fn list(
         items,
         next,
         too_many_topics: false,
+        unreadable,
     })
 }
 

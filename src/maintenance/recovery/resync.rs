@@ -144,7 +144,8 @@ impl<'schedule> Resync<'schedule> {
                     .await?;
                 let entries = page.holdings.into_iter().map(|(entry, _)| entry);
                 let entries: Vec<_> = entries.collect();
-                let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;
+                let found = find_among(journal.as_ref(), self.schedule, &entries).await?;
+                let mut found = found.differences;
                 // An entry that is missing by now is on its way, or the reconciler puts it in.
                 found.retain(|difference| match difference.kind {
                     DifferenceKind::Ended

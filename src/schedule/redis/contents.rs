@@ -7,7 +7,7 @@
 //! thousand, and the attempt reads the rest in the journal (`delivery::bare`). What fails later is bare at once.
 //!
 //! The list `contents` of a partition has what waits for so long, with the instant since when it does, oldest first. It is
-//! only a reminder: what is missing in it keeps its content until it is sent.
+//! only a reminder: what is missing in it keeps its content until it is sent. So the list may have a bound, a million.
 
 use super::RedisSchedule;
 use super::partition::Partition;

@@ -134,6 +134,37 @@ pub async fn a_job_is_kept_and_listed_newest_first(store: &dyn Store) {
     assert_eq!(list(Some(JobState::Failed), None, 10).await, []);
 }
 
+pub async fn a_job_that_cannot_be_read_keeps_no_other_back(store: &dyn Store) {
+    let journal = store.open().await;
+    for number in 1..=5 {
+        let lane = format!("https://{number}.example");
+        let added = journal.add_job(&job(number, &lane)).await;
+        assert_eq!(added.expect("kept"), JobAdded::Added);
+    }
+    for damage in [
+        "UPDATE jobs SET rate = 0 WHERE id = '00000001'",
+        "UPDATE jobs SET filter = '?' WHERE id = '00000004'",
+        "UPDATE jobs SET done = -1 WHERE id = '00000005'",
+    ] {
+        store.damage(damage).await;
+    }
+    // The oldest one is free first.
+    let first = journal.take_job(LEASE_MS).await.expect("asked");
+    assert_eq!(first.map(|taken| taken.job.id), None);
+    assert_eq!(take(&*journal).await.job.id, id(2));
+    assert_eq!(take(&*journal).await.job.id, id(3));
+    for limit in [1, 2, 3, 10] {
+        let listed = journal.jobs(None, None, limit).await.expect("read");
+        let ids: Vec<JobId> = listed.into_iter().map(|job| job.id).collect();
+        assert_eq!(ids, [id(3), id(2)][..limit.min(2)]);
+    }
+    let listed = journal.jobs(None, Some(&id(2)), 10).await.expect("read");
+    assert_eq!(listed, []);
+    let error = journal.job(&id(1)).await.expect_err("it is damaged");
+    let expected = "the job 00000001: `0` is not a valid rate";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
 pub async fn a_lane_has_one_job_at_a_time_and_all_have_a_bound(store: &dyn Store) {
     let journal = store.open().await;
     let first = job(1, "https://a.example");

@@ -120,6 +120,41 @@ pub async fn changes_of_lanes_come_in_pages(store: &dyn Store) {
     assert_eq!(seen, expected);
 }
 
+pub async fn a_lane_whose_settings_cannot_be_read_is_held(store: &dyn Store) {
+    let journal = store.open().await;
+    let limits = LaneLimits {
+        concurrency: NonZeroU32::new(7),
+        rate: None,
+    };
+    for name in ["a", "b", "c"] {
+        change(&*journal, name, LaneSetting::Limits(limits)).await;
+    }
+    let damage = "UPDATE lanes SET rate = 0 WHERE lane = 'https://b.example'";
+    store.damage(damage).await;
+    let (found, until, is_last) = changes(&*journal, 0, 10).await;
+    assert_eq!((until, is_last), (START_MS + 2, true));
+    assert_eq!(
+        names(&found),
+        ["a", "b", "c"].map(|name| lane(name).to_string())
+    );
+    let good = LaneSettings { limits, hold: None };
+    assert_eq!(found[0].setting, LaneSetting::All(good.clone()));
+    assert_eq!(found[2].setting, LaneSetting::All(good.clone()));
+    let LaneSetting::All(damaged) = &found[1].setting else {
+        panic!("{found:?}")
+    };
+    assert_eq!(damaged.limits, LaneLimits::default());
+    let hold = damaged.hold.as_ref().expect("it is held");
+    assert_eq!((&*hold.by, hold.since_ms), ("ringback", START_MS + 1));
+    assert!(hold.reason.contains("`0` is not a valid rate"), "{hold:?}");
+    // A person sets its limits again and releases it.
+    change(&*journal, "b", LaneSetting::Limits(limits)).await;
+    change(&*journal, "b", LaneSetting::Hold(None)).await;
+    let (found, ..) = changes(&*journal, START_MS + 2, 10).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].setting, LaneSetting::All(good));
+}
+
 pub async fn numbers_of_changes_never_go_back(store: &dyn Store) {
     let journal = store.open().await;
     let later = order("a", held("x"), START_MS + 500);

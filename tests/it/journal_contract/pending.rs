@@ -171,7 +171,7 @@ pub async fn what_a_schedule_must_agree_with_is_what_a_snapshot_says(store: &dyn
     assert_eq!(standings, expected);
     let is_aside = |found: &FoundStanding| match found {
         FoundStanding::Found(standing) => standing.set_aside,
-        FoundStanding::Missing | FoundStanding::Damaged => false,
+        FoundStanding::Missing | FoundStanding::Damaged(_) => false,
     };
     assert_eq!(standings.iter().filter(|found| is_aside(found)).count(), 1);
     assert!(journal.standings(&[]).await.expect("read").is_empty());

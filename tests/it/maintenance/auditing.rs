@@ -170,6 +170,44 @@ async fn what_is_set_aside_is_named_with_the_reason() {
 }
 
 #[tokio::test]
+async fn what_is_pending_and_cannot_be_read_is_named() {
+    for stage in [
+        Stage::memory().await,
+        Stage::redis().await,
+        Stage::postgres().await,
+    ] {
+        for id in ["fine", "no rope", "no series"] {
+            stage.register(id, 0).await;
+        }
+        for damage in [
+            "UPDATE notifications SET ladder = 'rope' WHERE id = 'no rope'",
+            "UPDATE notifications SET lane = 'x', ladder = 'rope' WHERE id = 'no series'",
+        ] {
+            stage.sql(damage).await;
+        }
+        // Both directions of a comparison find the second one, and it is named once.
+        let report = stage.audited(1, &[]);
+        let unreadable = &report["journal"]["unreadable"];
+        assert_eq!(unreadable["total"], 2, "{report}");
+        let problem = "the journal cannot read or store this data: `rope` is not a valid ladder";
+        for (index, id) in ["no rope", "no series"].into_iter().enumerate() {
+            let named = &unreadable["named"][index];
+            assert_eq!(named["notification"], format!("payment.succeeded/{id}"));
+            assert_eq!(named["problem"], problem);
+        }
+        let shown = format!(
+            "cannot be read  2 of the journal, so they are not sent; repair their rows in `notifications`, `payloads` \
+             and, in PostgreSQL, `statuses`\n\
+             notification                 what is wrong\n\
+             payment.succeeded/no rope    {problem}\n\
+             payment.succeeded/no series  {problem}\n"
+        );
+        let text = stage.audit(&[]).stdout;
+        assert!(text.contains(&shown), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn every_difference_is_named_with_what_each_store_says() {
     for stage in [Stage::redis().await, Stage::postgres().await] {
         check_that_every_difference_is_named(stage).await;

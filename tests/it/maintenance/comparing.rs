@@ -20,6 +20,7 @@ async fn kinds(stage: &Stage, ids: &[&str]) -> Vec<(String, DifferenceKind)> {
     let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &entries).await;
     let found = found.expect("compared");
     found
+        .differences
         .into_iter()
         .map(|difference| (difference.entry.key.id().to_string(), difference.kind))
         .collect()

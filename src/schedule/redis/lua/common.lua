@@ -181,6 +181,17 @@ local function call_on_lane(command, key, ...)
   return reply
 end
 
+-- Adds reminders to `contents`. It has a bound: what falls out at its old end keeps its content until it is sent.
+local MOST_REMINDERS = 1000000
+
+local function remind(reminders)
+  if reminders[1] then
+    local list = ARGV[2] .. 'contents'
+    local length = call_on_lane('RPUSH', list, unpack(reminders))
+    if length > MOST_REMINDERS then call('LTRIM', list, length - MOST_REMINDERS, '-1') end
+  end
+end
+
 -- The expiry of the lease in force on an entry, as text, or nil. If `leases` has lost it, it is read
 -- from the lane.
 local function lease_of(key, lane)

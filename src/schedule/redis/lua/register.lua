@@ -63,7 +63,7 @@ for n, key in ipairs(keys) do
   end
 end
 
-if with_content[1] then call_on_lane('RPUSH', ARGV[2] .. 'contents', unpack(with_content)) end
+remind(with_content)
 
 -- A lane whose turn comes by the time its new entries are due is in its place.
 local lanes, misplaced, scores_of_misplaced = {}, {}, {}

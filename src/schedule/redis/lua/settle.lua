@@ -133,7 +133,7 @@ for n = 1, #asked do
 end
 
 if written[1] then call('HSET', JOBS, unpack(written)) end
-if reminders[1] then call_on_lane('RPUSH', ARGV[2] .. 'contents', unpack(reminders)) end
+remind(reminders)
 if ended[1] then call('ZADD', ENDED, unpack(ended)) end
 if forgotten[1] then call('HDEL', JOBS, unpack(forgotten)) end
 if settled_keys[1] then
