@@ -7,7 +7,7 @@
 
 use super::pruning::read_position;
 use super::rows::{Fields, StoredRow, corrupt, narrowed};
-use super::{Cursor, JournalCounts, JournalError};
+use super::{Cursor, JournalCounts, JournalError, UnreadableNotification};
 use crate::domain::attempt::Outcome;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
@@ -85,15 +85,6 @@ pub struct DayPage {
     pub items: Vec<DayNotification>,
     /// Those whose rows cannot be read.
     pub unreadable: Vec<UnreadableNotification>,
-}
-
-/// A notification whose row cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnreadableNotification {
-    /// Its topic and id, or the number of its row if these cannot be read either.
-    pub name: String,
-    /// What is wrong.
-    pub problem: String,
 }
 
 /// Up to when pruning has deleted notifications. Instants are in milliseconds since 1970.

@@ -80,6 +80,7 @@ pub mod sqlite;
 mod standing;
 mod survey;
 mod transition;
+mod unreadable;
 pub mod watched;
 mod writes;
 
@@ -91,10 +92,7 @@ pub use api_keys::{
 };
 pub use audit_log::{AuditEntry, AuditFilter, AuditPage, JournalAuditLog};
 pub use change::{ChangeResult, Changing};
-pub use day::{
-    DayAttempt, DayNotification, DayPage, DayReading, DaySelection, PrunedUntil,
-    UnreadableNotification,
-};
+pub use day::{DayAttempt, DayNotification, DayPage, DayReading, DaySelection, PrunedUntil};
 pub use default_keys::{
     ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, JournalDefaultKeys,
     decide as decide_default_keys,
@@ -125,6 +123,7 @@ pub use set_aside::{AllSetAside, SettingAside};
 pub use standing::{FoundStanding, Standing};
 pub use survey::{JournalSurvey, JournalUsers, SurveyedHazard, SurveyedSchema};
 pub use transition::{MOST_TRANSITIONS_SHOWN, Noting, Rebuild, Transition};
+pub use unreadable::UnreadableNotification;
 pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
