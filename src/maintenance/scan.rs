@@ -14,7 +14,8 @@ use crate::domain::state::State;
 use crate::journal::{
     Cursor, Filter, Journal, Order, PageBodies, Pending, Standing, UnreadableNotification,
 };
-use crate::schedule::Schedule;
+use crate::schedule::{HeldProgress, Holding, Schedule};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The position of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +85,36 @@ pub struct Pick {
     pub due_after_ms: Option<i64>,
     /// Those that were registered before this instant, in milliseconds since 1970.
     pub registered_before_ms: Option<i64>,
+    /// Of the entries of the schedule whose content is in the journal alone: those that this run looks up. All others are
+    /// looked up in every run.
+    pub bare: BareTurn,
+}
+
+/// Which entries of the schedule are looked up in the journal, of those whose content is there alone. Whatever they say,
+/// their attempts ask the journal first. So they need not be looked up often: a run looks up one in [`BARE_TURNS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BareTurn {
+    /// All of them.
+    #[default]
+    All,
+    /// Those whose turn it is in the run with this number.
+    OfRun(u64),
+}
+
+/// In so many runs, each entry whose content is in the journal alone is looked up once.
+pub const BARE_TURNS: u64 = 8;
+
+impl BareTurn {
+    fn includes(self, entry: &KeyInLane, holding: Holding) -> bool {
+        match (self, holding.progress) {
+            (Self::All, _) | (_, HeldProgress::Whole(_)) => true,
+            (Self::OfRun(run), HeldProgress::Due(_)) => {
+                let mut hasher = DefaultHasher::new();
+                entry.key.hash(&mut hasher);
+                hasher.finish().wrapping_add(run).is_multiple_of(BARE_TURNS)
+            }
+        }
+    }
 }
 
 impl Pick {
@@ -189,8 +220,9 @@ pub async fn compare(
         }
         ScanPosition::Held(cursor) => {
             let page = schedule.scan(cursor.as_deref(), limit).await?;
-            let entries = page.holdings.into_iter().map(|(entry, _)| entry);
-            let entries: Vec<KeyInLane> = entries.collect();
+            let holdings = page.holdings.into_iter();
+            let picked = holdings.filter(|(entry, holding)| pick.bare.includes(entry, *holding));
+            let entries: Vec<KeyInLane> = picked.map(|(entry, _)| entry).collect();
             let found = find_among(journal, schedule, &entries).await?;
             Ok(ScanPage {
                 pending: 0,

@@ -4,16 +4,17 @@
 //! journal that was set back to an older copy, rows that were written long after their registration.
 //! It takes little of an idle server and its stores (figures: `docs/performance.md`), in steps of a few milliseconds: four
 //! hundred notifications a second are read in the journal, whose rows are near each other, and looked up in the schedule.
-//! In the other direction it is a quarter of that: each of these rows is somewhere else in the journal, and what the schedule has
-//! too much is found by its attempt as well. A million take three and a half hours in both directions. With a horizon, it reads of the
-//! journal only what must be in the schedule. The journal stores its position, so it completes even if servers are restarted
-//! often.
+//! In the other direction, four hundred entries a second are read in the schedule. Each of their rows is somewhere else in the
+//! journal, so at most a hundred a second are looked up there: of those whose content is in the journal alone, one in eight in
+//! each run, since their attempts ask the journal first ([`super::scan::BareTurn`]). A million of these take an hour and a half in
+//! both directions. With a horizon, it reads of the journal only what must be in the schedule. The journal stores its position,
+//! so it completes even if servers are restarted often.
 
 use super::REGISTRATION_MS;
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use super::repair::{RepairNotes, Repaired, repair};
-use super::scan::{Pick, ScanPosition, compare};
+use super::scan::{BareTurn, Pick, ScanPosition, compare};
 use crate::journal::Journal;
 use crate::schedule::window::Window;
 use crate::schedule::{Schedule, ScheduleError};
@@ -26,8 +27,9 @@ const PLACE: &str = "swept";
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 400;
 const STEP_REST: Duration = Duration::from_secs(1);
-/// The rest after a step that looks entries of the schedule up in the journal.
-const LOOK_UP_REST: Duration = Duration::from_secs(4);
+/// Maximum number of entries of the schedule that are looked up in the journal in a second. After a step that looked up
+/// more, the rest is longer.
+const LOOKED_UP_A_SECOND: u64 = 100;
 /// The shortest rest between two runs. A run that took longer rests as long as it took.
 const RUN_REST: Duration = Duration::from_secs(60);
 /// After how many steps the position is stored.
@@ -42,6 +44,10 @@ pub struct Sweep {
     /// The value of `steps` when the position was last stored; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
+    /// How many entries of the schedule the last step has looked up in the journal.
+    looked_up: u64,
+    /// How many runs have ended since this began.
+    runs: u64,
     repaired: Repaired,
 }
 
@@ -55,6 +61,8 @@ impl Sweep {
             position: None,
             written: None,
             steps: 0,
+            looked_up: 0,
+            runs: 0,
             repaired: Repaired::default(),
         }
     }
@@ -77,6 +85,7 @@ impl Sweep {
         let pick = Pick {
             // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
+            bare: BareTurn::OfRun(self.runs),
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &position, &pick, PAGE).await {
@@ -90,8 +99,10 @@ impl Sweep {
         };
         self.repaired += repair(journal, schedule, &page.differences, RepairNotes::Kept).await?;
         self.steps += 1;
+        self.looked_up = page.held;
         if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
+            self.runs += 1;
             self.set_position(ScanPosition::START).await?;
             return Ok(Step::Done(repaired));
         }
@@ -150,10 +161,9 @@ impl Duty for Sweep {
     }
 
     fn step_rest(&self) -> Duration {
-        match self.position {
-            Some(ScanPosition::Held(_)) => LOOK_UP_REST,
-            _ => STEP_REST,
-        }
+        STEP_REST.max(Duration::from_millis(
+            self.looked_up * 1_000 / LOOKED_UP_A_SECOND,
+        ))
     }
 
     fn start_over(&mut self) {

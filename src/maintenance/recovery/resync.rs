@@ -3,16 +3,17 @@
 //!
 //! First everything that is pending in the journal and missing in the schedule is put in, soonest due
 //! first. Then all entries of the schedule are read: entries that are in no lane are put back into theirs,
-//! and entries that have ended in the journal are removed. Servers use the schedule meanwhile. Without a
-//! journal, only the entries that are in no lane are put back.
+//! and entries that have ended in the journal are removed; where nothing was before, only those whose content is in the
+//! schedule are looked up for that. Servers use the schedule meanwhile. Without a journal, only the entries that are in no
+//! lane are put back.
 
 use super::load::Loader;
 use crate::journal::Journal;
 use crate::maintenance::difference::{DifferenceKind, find_among};
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::repair::{RepairNotes, repair};
-use crate::schedule::Schedule;
 use crate::schedule::recoverable::Recoverable;
+use crate::schedule::{HeldProgress, Holding, Schedule};
 use std::sync::Arc;
 
 /// Entries read in one step.
@@ -24,6 +25,8 @@ pub struct Resync<'schedule> {
     schedule: &'schedule dyn Schedule,
     recoverable: &'schedule dyn Recoverable,
     loading: Option<Loader<'schedule>>,
+    /// Whether what is loaded had no entries before; `None` until the schedule was asked.
+    was_empty: Option<bool>,
     stage: ResyncStage,
     done: Recovered,
 }
@@ -71,6 +74,7 @@ impl<'schedule> Resync<'schedule> {
             schedule,
             recoverable,
             loading,
+            was_empty: None,
             stage,
             done: Recovered::default(),
         }
@@ -100,6 +104,21 @@ impl<'schedule> Resync<'schedule> {
         }
     }
 
+    /// Whether what is loaded has no entries.
+    async fn is_empty(&self) -> Result<bool, MaintenanceError> {
+        let mut cursor = None;
+        loop {
+            let page = (self.recoverable)
+                .scan_loading(cursor.as_deref(), PAGE)
+                .await?;
+            // A page may be empty although there are more.
+            cursor = match page.next {
+                Some(next) if page.holdings.is_empty() => Some(next),
+                next => return Ok(page.holdings.is_empty() && next.is_none()),
+            };
+        }
+    }
+
     /// Does one step. `false` at the end.
     ///
     /// # Errors
@@ -110,6 +129,9 @@ impl<'schedule> Resync<'schedule> {
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
             ResyncStage::Loading => {
+                if self.was_empty.is_none() {
+                    self.was_empty = Some(self.is_empty().await?);
+                }
                 let more = match &mut self.loading {
                     Some(loader) => {
                         let more = loader.step().await?;
@@ -142,8 +164,17 @@ impl<'schedule> Resync<'schedule> {
                     .recoverable
                     .scan_loading(cursor.as_deref(), PAGE)
                     .await?;
-                let entries = page.holdings.into_iter().map(|(entry, _)| entry);
-                let entries: Vec<_> = entries.collect();
+                // What was put in without its content where nothing was before, was just read in the journal. If it has ended
+                // since, its attempt and the reconciler find out.
+                let was_just_read = |holding: &Holding| {
+                    self.was_empty == Some(true) && matches!(holding.progress, HeldProgress::Due(_))
+                };
+                let entries: Vec<_> = page
+                    .holdings
+                    .into_iter()
+                    .filter(|(_, holding)| !was_just_read(holding))
+                    .map(|(entry, _)| entry)
+                    .collect();
                 let found = find_among(journal.as_ref(), self.schedule, &entries).await?;
                 let mut found = found.differences;
                 // An entry that is missing by now is on its way, or the reconciler puts it in.

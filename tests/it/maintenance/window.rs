@@ -2,12 +2,16 @@
 
 use super::on_each_pair_with_window;
 use super::stage::{HORIZON_MS, Stage};
-use crate::journal_contract::samples::{START_MS, keep, key, place, registering_at, registration};
+use crate::journal_contract::samples::{
+    START_MS, do_change, keep, key, place, registering_at, registration,
+};
 use ringback::clock::Clock as _;
+use ringback::domain::change::Change;
 use ringback::domain::notification::{Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::maintenance::difference::find_among;
+use ringback::maintenance::scan::BARE_TURNS;
 use ringback::maintenance::sweep::Sweep;
 use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::{
@@ -27,6 +31,7 @@ on_each_pair_with_window!(
     a_reservation_that_is_due_after_the_horizon_is_not_put_in,
     what_waits_in_the_journal_is_no_difference_until_it_is_loaded,
     content_is_left_to_the_journal_after_some_minutes,
+    what_has_ended_in_the_journal_is_removed_within_some_runs,
 );
 
 const MINUTE_MS: i64 = 60_000;
@@ -197,6 +202,33 @@ async fn a_reservation_that_is_due_after_the_horizon_is_not_put_in(stage: Stage)
         assert_eq!(ended.expect("answered"), Settled::Done);
         assert_eq!(is_held(&stage, id).await, is_put_in, "{id}");
     }
+}
+
+/// What the schedule has the content of, in the first run: it would be sent as it is. The others ask the journal when they
+/// are due, so each run looks up a part of them.
+async fn what_has_ended_in_the_journal_is_removed_within_some_runs(stage: Stage) {
+    let ids: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    for id in &ids {
+        stage.journal_one(id, HORIZON_MS / 2).await;
+    }
+    assert_eq!(load(&stage).await, 40);
+    stage.register("whole", HORIZON_MS / 2).await;
+    let holding = stage.held("0").await.expect("held");
+    let is_bare = matches!(holding.progress, HeldProgress::Due(_));
+    assert_eq!(is_bare, stage.redis.is_some());
+    for id in ids.iter().map(String::as_str).chain(["whole"]) {
+        do_change(stage.journal.as_ref(), &key(id), Change::Cancel, START_MS).await;
+    }
+    let mut sweep = Sweep::new(stage.journal.clone(), stage.schedule.clone());
+    let mut removed = Vec::new();
+    for _ in 0..BARE_TURNS {
+        let now_ms = stage.clock.now_ms() + 10 * HORIZON_MS;
+        removed.push(sweep.pass(now_ms).await.expect("compared").removed);
+        assert!(!is_held(&stage, "whole").await);
+    }
+    assert_eq!(removed.iter().sum::<u64>(), 41, "{removed:?}");
+    let is_all_at_once = removed[0] == 41;
+    assert_eq!(is_all_at_once, !is_bare, "{removed:?}");
 }
 
 async fn what_waits_in_the_journal_is_no_difference_until_it_is_loaded(stage: Stage) {
