@@ -5,6 +5,7 @@
 
 use super::confirm::UNKNOWN_AGAIN_MS;
 use super::worker::Worker;
+use crate::domain::progress::Progress;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{JournalError, Pending};
@@ -82,11 +83,18 @@ impl Worker {
     }
 
     /// The whole lease on a notification that is pending in the journal. `None` if it is not to be sent now.
-    async fn with_recorded(&self, lease: BareLease, pending: Pending) -> Option<Box<Lease>> {
+    async fn with_recorded(&self, mut lease: BareLease, pending: Pending) -> Option<Box<Lease>> {
         let Pending {
             notification,
             progress,
         } = pending;
+        let lease_ms = self.schedule.limits().lease_ms;
+        let bare = &mut lease.bare;
+        let expired_ms = bare.interrupted_ms.map(|given_ms| given_ms + lease_ms);
+        if expired_ms.is_some_and(|expired_ms| was_recorded(&progress, expired_ms)) {
+            // The journal has that attempt. What is written late under that lease must be refused all the same.
+            (bare.interrupted_ms, bare.raise_fence) = (None, true);
+        }
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
         let reservation = if notification.lane != lease.bare.entry.lane {
             // Maintenance puts it into its lane.
@@ -164,6 +172,54 @@ impl Worker {
                     return;
                 }
             }
+        }
+    }
+}
+
+/// Whether the attempt of a lease that expired at this instant was recorded, by what the journal says now. What is leased is
+/// due, so what is due after the end of the lease, and of the same series, was attempted under it. An attempt that was
+/// recorded and is made again before that instant is not known to be.
+fn was_recorded(progress: &Progress, expired_ms: i64) -> bool {
+    progress.first_due_ms <= expired_ms && progress.next_due_ms() > expired_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ladder::Ladder;
+
+    #[test]
+    fn what_is_due_after_the_end_of_a_lease_was_recorded_under_it() {
+        const DUE_MS: i64 = 100_000;
+        const LEASE_MS: i64 = 20_000;
+        let ladder = Ladder::standard();
+        let registered = Progress::start(&ladder, DUE_MS);
+        let mut failed = registered;
+        (failed.attempts, failed.due_ms) = (1, DUE_MS + 240_000);
+        let expired_ms = DUE_MS - CLAIMED_EARLY_MS + LEASE_MS;
+        for (progress, expired_ms, recorded) in [
+            (registered, expired_ms, false),
+            (registered, expired_ms + 7_000, false),
+            (failed, expired_ms, true),
+            // The second attempt was leased.
+            (failed, expired_ms + 240_000, false),
+            // An attempt by hand is due when it is asked for, which is refused during a lease.
+            (failed.retry(DUE_MS + 50), expired_ms + 50, false),
+            (failed.retry(expired_ms + 1), expired_ms, true),
+            // Nothing says that it was attempted before it was moved, or is sent again.
+            (
+                failed.reschedule(&ladder, DUE_MS + 500_000),
+                expired_ms,
+                false,
+            ),
+            (
+                failed.next_series(&ladder, DUE_MS + 500_000),
+                expired_ms,
+                false,
+            ),
+        ] {
+            let found = was_recorded(&progress, expired_ms);
+            assert_eq!(found, recorded, "{progress:?} {expired_ms}");
         }
     }
 }

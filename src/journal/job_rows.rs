@@ -58,8 +58,7 @@ where
         Self::of(row).job().map_err(log_damaged).ok()
     }
 
-    /// Reads a job that was just taken, as [`Self::taken_job`]. `None` if it cannot be read: then the next job is taken,
-    /// and this one again when its lease has expired.
+    /// Reads a job that was just taken, as [`Self::taken_job`]. `None` if it cannot be read.
     pub(super) fn taken_job_or_logged(row: &'row R, waiting: &'row [R]) -> Option<TakenJob> {
         Self::of(row).taken_job(waiting).map_err(log_damaged).ok()
     }

@@ -15,6 +15,10 @@ use async_trait::async_trait;
 
 /// Maximum number of pending notifications or dead letters that are read for one page of a job.
 pub(super) const MOST_SCANNED: usize = 20_000;
+/// How long a job that cannot be read is left alone before it is tried again, in milliseconds.
+pub(super) const DAMAGED_LEASE_MS: i64 = 60_000;
+/// Minimum number of jobs that are read for a part of a list, of which some may have to be left out.
+pub(super) const FEWEST_LISTED: usize = 50;
 /// Maximum number of rows of the lists of jobs that one transaction deletes. With SQLite, everything else waits for it.
 pub(super) const MOST_FORGOTTEN: usize = 1_000;
 
@@ -51,7 +55,8 @@ pub trait JournalJobs: Send + Sync + 'static {
         at_ms: i64,
     ) -> Result<JobOrdered, JournalError>;
 
-    /// Takes the oldest running job that no server has, for `lease_ms`. `None` if there is none.
+    /// Takes the oldest running job that no server has, for `lease_ms`. `None` if there is none. One that cannot be read is
+    /// logged and left out; it is tried again a minute later.
     async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError>;
 
     /// Keeps a job that was taken with this fence for `lease_ms` from now; with 0, gives it back. `false` if it does

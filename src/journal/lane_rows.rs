@@ -59,17 +59,35 @@ where
     &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
     R::Count: Decode<'row, R::Database> + Type<R::Database>,
 {
-    /// Reads `lane, number, concurrency, rate, held_ms, held_by, held_reason`. If the settings cannot be read, the lane is
-    /// held, because nobody knows what it may be sent; the other lanes are sent as they are set. A change of all its
-    /// settings replaces such a row.
+    /// Reads `lane, number, concurrency, rate, held_ms, held_by, held_reason`. The error names the lane.
     pub(super) fn lane_row(&mut self) -> Result<LaneRow, JournalError> {
+        let lane = Lane::from_name(self.take()?);
+        let number = self.take()?;
+        let settings = self.lane_settings().map_err(|error| match error {
+            JournalError::Corrupt(cause) => {
+                JournalError::Corrupt(format!("the settings of the lane {lane}: {cause}"))
+            }
+            other => other,
+        })?;
+        Ok(LaneRow {
+            lane,
+            number,
+            settings,
+        })
+    }
+
+    /// As [`Self::lane_row`], for what brings the settings of many lanes to the servers. A lane whose settings cannot be read
+    /// is held, because nobody knows what it may be sent, and the others are sent as they are set. A change of such a lane
+    /// fails until somebody has repaired its row, so that it does not lose its limits.
+    pub(super) fn lane_row_or_held(&mut self) -> Result<LaneRow, JournalError> {
         let lane = Lane::from_name(self.take()?);
         let number: i64 = self.take()?;
         let settings = self.lane_settings().unwrap_or_else(|error| {
             tracing::error!(
                 %lane,
                 %error,
-                "the settings of a lane in the journal cannot be read, so the lane is held; set its limits again and release it"
+                "the settings of a lane in the journal cannot be read, so the lane is held; repair its row in `lanes`, then \
+                 release it"
             );
             LaneSettings {
                 limits: LaneLimits::default(),

@@ -91,7 +91,8 @@ pub struct Pick {
 }
 
 /// Which entries of the schedule are looked up in the journal, of those whose content is there alone. Whatever they say,
-/// their attempts ask the journal first. So they need not be looked up often: a run looks up one in [`BARE_TURNS`].
+/// their attempts ask the journal first. So they need not be looked up often: a run looks up one in [`BARE_TURNS`], and the
+/// next run others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BareTurn {
     /// All of them.
@@ -101,7 +102,7 @@ pub enum BareTurn {
     OfRun(u64),
 }
 
-/// In so many runs, each entry whose content is in the journal alone is looked up once.
+/// In so many runs, one after another, each entry whose content is in the journal alone is looked up once.
 pub const BARE_TURNS: u64 = 8;
 
 impl BareTurn {

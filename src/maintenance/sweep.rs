@@ -6,7 +6,7 @@
 //! hundred notifications a second are read in the journal, whose rows are near each other, and looked up in the schedule.
 //! In the other direction, four hundred entries a second are read in the schedule. Each of their rows is somewhere else in the
 //! journal, so at most a hundred a second are looked up there: of those whose content is in the journal alone, one in eight in
-//! each run, since their attempts ask the journal first ([`super::scan::BareTurn`]). A million of these take an hour and a half in
+//! each run, another one each time, since their attempts ask the journal first ([`super::scan::BareTurn`]). A million of these take an hour and a half in
 //! both directions. With a horizon, it reads of the journal only what must be in the schedule. The journal stores its position,
 //! so it completes even if servers are restarted often.
 
@@ -46,8 +46,8 @@ pub struct Sweep {
     steps: u32,
     /// How many entries of the schedule the last step has looked up in the journal.
     looked_up: u64,
-    /// How many runs have ended since this began.
-    runs: u64,
+    /// Which part of the bare entries this run looks up: one after another, beginning with any. `None` before the first step.
+    turn: Option<u64>,
     repaired: Repaired,
 }
 
@@ -62,7 +62,7 @@ impl Sweep {
             written: None,
             steps: 0,
             looked_up: 0,
-            runs: 0,
+            turn: None,
             repaired: Repaired::default(),
         }
     }
@@ -76,6 +76,8 @@ impl Sweep {
             Some(position) => position.clone(),
             None => self.recall().await?,
         };
+        // By the time, so that it is another one after each restart.
+        let turn = *(self.turn).get_or_insert_with(|| now_ms.unsigned_abs() / 1_000);
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let position = match position {
             // What waits in the journal alone is not read.
@@ -85,7 +87,7 @@ impl Sweep {
         let pick = Pick {
             // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
-            bare: BareTurn::OfRun(self.runs),
+            bare: BareTurn::OfRun(turn),
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &position, &pick, PAGE).await {
@@ -102,7 +104,7 @@ impl Sweep {
         self.looked_up = page.held;
         if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
-            self.runs += 1;
+            self.turn = Some(turn.wrapping_add(1));
             self.set_position(ScanPosition::START).await?;
             return Ok(Step::Done(repaired));
         }

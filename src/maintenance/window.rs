@@ -20,6 +20,7 @@ use crate::domain::key::Key;
 use crate::journal::{Cursor, Journal, JournalError};
 use crate::schedule::window::Window;
 use crate::schedule::{Restored, Schedule};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,9 +94,7 @@ pub struct WindowLoader {
     /// How far the loading has come, as far as this instance knows; `None` if it does not know.
     progress: Option<LoadProgress>,
     run: Option<LoadRun>,
-    /// What the last run did, while content is left to the journal after it, and until when that is done before the next
-    /// run.
-    leaving: Option<(Restored, Instant)>,
+    leaving: Option<Leaving>,
     /// When content is to be left next, in milliseconds since 1970.
     leave_next_ms: i64,
 }
@@ -107,6 +106,16 @@ struct LoadProgress {
     loaded_until_ms: i64,
     /// What the schedule has noted of it.
     noted_ms: i64,
+}
+
+/// Content is left to the journal after a run.
+struct Leaving {
+    /// What the run did.
+    restored: Restored,
+    /// Until when this goes on before the next run.
+    until: Instant,
+    /// The partitions that have failed meanwhile. They are left alone until next time.
+    failed: BTreeSet<usize>,
 }
 
 /// A run that was begun.
@@ -137,8 +146,8 @@ impl WindowLoader {
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Restored>, MaintenanceError> {
         let restored = match self.leaving.take() {
             None => Restored::default(),
-            Some((restored, until)) if Instant::now() >= until => restored,
-            Some((restored, until)) => return self.leave_content(now_ms, restored, until).await,
+            Some(leaving) if Instant::now() >= leaving.until => leaving.restored,
+            Some(leaving) => return self.leave_content(now_ms, leaving).await,
         };
         let mut run = match self.run.take() {
             Some(run) => run,
@@ -168,7 +177,11 @@ impl WindowLoader {
         if (1..=CONTENT_LEFT_EVERY_MS).contains(&waits) || !self.schedule.leaves_content() {
             return Step::Done(restored);
         }
-        self.leaving = Some((restored, Instant::now() + CONTENT_LEFT_FOR));
+        self.leaving = Some(Leaving {
+            restored,
+            until: Instant::now() + CONTENT_LEFT_FOR,
+            failed: BTreeSet::new(),
+        });
         Step::More
     }
 
@@ -176,40 +189,53 @@ impl WindowLoader {
     async fn leave_content(
         &mut self,
         now_ms: i64,
-        restored: Restored,
-        until: Instant,
+        mut leaving: Leaving,
     ) -> Result<Step<Restored>, MaintenanceError> {
         self.leave_next_ms = now_ms.saturating_add(CONTENT_LEFT_EVERY_MS);
         let began = Instant::now();
-        while self.leave_some_content().await? {
+        while self.leave_some_content(&mut leaving.failed).await? {
             if began.elapsed() >= CONTENT_STEP {
                 // When the time for this is over, another run begins at once.
                 self.leave_next_ms = now_ms;
-                self.leaving = Some((restored, until));
+                self.leaving = Some(leaving);
                 return Ok(Step::More);
             }
         }
-        Ok(Step::Done(restored))
+        Ok(Step::Done(leaving.restored))
     }
 
-    /// Leaves the next content to the journal, in each partition of the schedule. `false` if there is no more.
-    async fn leave_some_content(&self) -> Result<bool, MaintenanceError> {
-        let (mut has_more, mut was_left, mut failed) = (false, false, None);
+    /// Leaves the next content to the journal, in each partition of the schedule that has not failed. `false` if there is no
+    /// more.
+    async fn leave_some_content(
+        &self,
+        failed: &mut BTreeSet<usize>,
+    ) -> Result<bool, MaintenanceError> {
+        let mut has_more = false;
         for mut content in self.schedule.content_to_leave().await? {
+            if failed.contains(&content.partition) {
+                continue;
+            }
             self.retain_pending(&mut content.keys).await?;
             match self.schedule.leave_content(&content).await {
-                Ok(()) => {
-                    was_left = true;
-                    has_more |= content.has_more;
+                Ok(()) => has_more |= content.has_more,
+                // It does not keep the content of the others here.
+                Err(error) => {
+                    let partition = content.partition;
+                    failed.insert(partition);
+                    if error.may_pass() {
+                        // `health` logs the outages of the schedule.
+                        tracing::debug!(partition, %error, "content was not left to the journal");
+                    } else {
+                        tracing::error!(
+                            partition,
+                            %error,
+                            "content was not left to the journal; it takes memory of the schedule until it is sent"
+                        );
+                    }
                 }
-                // A partition that is away does not keep the content of the others here.
-                Err(error) => failed = Some(error),
             }
         }
-        match failed {
-            Some(error) if !was_left => Err(error.into()),
-            _ => Ok(has_more),
-        }
+        Ok(has_more)
     }
 
     /// Keeps those that are pending in the journal. What it has lost meanwhile keeps its content in the schedule, and is

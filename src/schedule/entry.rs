@@ -1,6 +1,5 @@
 //! What a schedule holds of a notification, and where.
 
-use super::CLAIMED_EARLY_MS;
 use crate::domain::lane::KeyInLane;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
@@ -69,7 +68,7 @@ pub struct BareEntry {
     /// The notification.
     pub entry: KeyInLane,
     /// When it is to be claimed, in milliseconds since 1970: when its next attempt is due, or up to
-    /// [`CLAIMED_EARLY_MS`] before.
+    /// [`CLAIMED_EARLY_MS`](super::CLAIMED_EARLY_MS) before.
     pub due_ms: i64,
     /// As [`Entry::interrupted_ms`].
     pub interrupted_ms: Option<i64>,
@@ -83,23 +82,13 @@ pub struct BareEntry {
 
 impl BareEntry {
     /// The whole entry, with what was read in the journal. If a lease on it has expired, or a change by hand may still be
-    /// written, the journal must be asked again, and the fence raised.
-    ///
-    /// What was due when an expired lease was given, and of the same series is due later by now, was attempted under that
-    /// lease, and its outcome recorded: so no attempt is missing in the journal.
+    /// written, the journal must be asked again.
     #[must_use]
     pub fn with(&self, notification: Arc<Notification>, progress: Progress) -> Entry {
-        let is_expired = self.interrupted_ms.is_some();
-        let is_recorded = |given_ms: i64| {
-            let latest_ms = given_ms + CLAIMED_EARLY_MS;
-            progress.first_due_ms <= latest_ms && progress.due_ms > latest_ms
-        };
         Entry {
-            verify: is_expired || self.raise_fence,
-            interrupted_ms: self
-                .interrupted_ms
-                .filter(|given_ms| !is_recorded(*given_ms)),
-            raise_fence: is_expired || self.raise_fence,
+            verify: self.interrupted_ms.is_some() || self.raise_fence,
+            interrupted_ms: self.interrupted_ms,
+            raise_fence: self.raise_fence,
             was_put_off: self.was_put_off,
             awaited_proxy: self.awaited_proxy,
             ..Entry::scheduled(notification, progress)

@@ -263,7 +263,11 @@ fn say_unreadable(compared: &Compared, colours: Colours, line: &mut impl FnMut(S
         .collect();
     let heading = ["notification", "what is wrong"];
     line(table(colours, &heading, &rows).trim_end().to_string());
-    say_more(unreadable.len() as u64, rows.len(), line);
+    if compared.cut_short {
+        line("and more: the rest was not read".to_string());
+    } else {
+        say_more(unreadable.len() as u64, rows.len(), line);
+    }
 }
 
 fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {

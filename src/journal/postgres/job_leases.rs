@@ -5,7 +5,7 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::job_results;
 use super::statements::storable;
-use crate::domain::job::JobId;
+use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
 use crate::journal::jobs::{JobStep, JobStepped, TakenJob, advance};
@@ -13,7 +13,7 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use async_trait::async_trait;
 use sqlx::Connection as _;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use std::sync::Arc;
 
 /// Now, in milliseconds since 1970, by the clock of the server.
@@ -35,25 +35,40 @@ impl PostgresCall for TakeJob {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let mut transaction = connection.begin().await?;
-        let found = sqlx::query(concat!(
-            "WITH free AS MATERIALIZED (
+        for _ in 0..MOST_OPEN_JOBS {
+            let found = take_next(&mut transaction, self.lease_ms).await?;
+            let is_last = found.is_none();
+            let taken = job_results::taken(&mut transaction, found).await?;
+            if is_last || taken.is_some() {
+                transaction.commit().await?;
+                return Ok(taken);
+            }
+        }
+        transaction.commit().await?;
+        Ok(None)
+    }
+}
+
+/// The row of the next job, which is taken with this.
+async fn take_next(
+    connection: &mut PgConnection,
+    lease_ms: i64,
+) -> Result<Option<PgRow>, PostgresFailure> {
+    Ok(sqlx::query(concat!(
+        "WITH free AS MATERIALIZED (
                 SELECT id FROM jobs
                 WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
-            now_ms!(),
-            "   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+        now_ms!(),
+        "   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
              )
              UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
-            now_ms!(),
-            " FROM free WHERE jobs.id = free.id RETURNING ",
-            taken_job_columns!()
-        ))
-        .bind(self.lease_ms)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let taken = job_results::taken(&mut transaction, found).await?;
-        transaction.commit().await?;
-        Ok(taken)
-    }
+        now_ms!(),
+        " FROM free WHERE jobs.id = free.id RETURNING ",
+        taken_job_columns!()
+    ))
+    .bind(lease_ms)
+    .fetch_optional(connection)
+    .await?)
 }
 
 /// See [`crate::journal::JournalJobs::keep_job`].

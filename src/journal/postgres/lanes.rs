@@ -118,7 +118,7 @@ impl PostgresCall for FindLaneChanges {
         .bind(limit_of(limit))
         .fetch_all(connection)
         .await?;
-        let rows = found.iter().map(|row| Fields::of(row).lane_row());
+        let rows = found.iter().map(|row| Fields::of(row).lane_row_or_held());
         let rows: Vec<LaneRow> = rows.collect::<Result<_, _>>()?;
         Ok(changes_until(rows, after, last, limit))
     }

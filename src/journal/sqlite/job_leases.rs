@@ -3,12 +3,13 @@
 use super::error::SqliteFailure;
 use super::job_results;
 use super::writes::change;
-use crate::domain::job::JobId;
+use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
 use crate::journal::jobs::{JobStep, JobStepped, TakenJob, advance};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
@@ -79,7 +80,23 @@ pub(super) async fn take(
     connection: &mut SqliteConnection,
     lease_ms: i64,
 ) -> Result<Option<TakenJob>, SqliteFailure> {
-    let found = sqlx::query(concat!(
+    for _ in 0..MOST_OPEN_JOBS {
+        let found = take_next(&mut *connection, lease_ms).await?;
+        let is_last = found.is_none();
+        let taken = job_results::taken(&mut *connection, found).await?;
+        if is_last || taken.is_some() {
+            return Ok(taken);
+        }
+    }
+    Ok(None)
+}
+
+/// The row of the next job, which is taken with this.
+async fn take_next(
+    connection: &mut SqliteConnection,
+    lease_ms: i64,
+) -> Result<Option<SqliteRow>, SqliteFailure> {
+    Ok(sqlx::query(concat!(
         "UPDATE jobs SET fence = fence + 1, leased_until_ms = ",
         now_ms!(),
         " + ? WHERE id = (
@@ -90,9 +107,8 @@ pub(super) async fn take(
         taken_job_columns!()
     ))
     .bind(lease_ms)
-    .fetch_optional(&mut *connection)
-    .await?;
-    job_results::taken(connection, found).await
+    .fetch_optional(connection)
+    .await?)
 }
 
 /// See [`crate::journal::JournalJobs::step_job`]. The caller ends the transaction.

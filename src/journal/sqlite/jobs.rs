@@ -16,8 +16,8 @@ use crate::domain::job_result::JobResult;
 use crate::journal::job_results::{ListedUnchanged, ReasonCounts};
 use crate::journal::job_rows::job_columns;
 use crate::journal::jobs::{
-    FilteredState, JobAdded, JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial,
-    JournalJobs, TakenJob,
+    FEWEST_LISTED, FilteredState, JobAdded, JobMatches, JobOrdered, JobPage, JobStep, JobStepped,
+    JobTrial, JournalJobs, TakenJob,
 };
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
@@ -284,7 +284,7 @@ async fn list(
     let mut listed = Vec::new();
     let mut before = before.map(|id| id.as_str().to_owned());
     while listed.len() < limit {
-        let missing = limit - listed.len();
+        let asked = (limit - listed.len()).max(FEWEST_LISTED);
         let found = sqlx::query(concat!(
             "SELECT ",
             job_columns!(),
@@ -292,16 +292,17 @@ async fn list(
         ))
         .bind(before.as_deref())
         .bind(state.map(JobState::as_str))
-        .bind(limit_of(missing))
+        .bind(limit_of(asked))
         .fetch_all(readers)
         .await?;
         listed.extend(found.iter().filter_map(Fields::job_or_logged));
         // Those that cannot be read are left out, and older ones come in their place.
-        let Some(last) = found.last().filter(|_| found.len() == missing) else {
-            return Ok(listed);
+        let Some(last) = found.last().filter(|_| found.len() == asked) else {
+            break;
         };
         before = Some(Fields::of(last).take::<&str>()?.to_owned());
     }
+    listed.truncate(limit);
     Ok(listed)
 }
 

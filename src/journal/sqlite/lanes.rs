@@ -84,7 +84,7 @@ pub(super) async fn changes(
     .bind(limit_of(limit))
     .fetch_all(&mut *reading)
     .await?;
-    let rows = found.iter().map(|row| Fields::of(row).lane_row());
+    let rows = found.iter().map(|row| Fields::of(row).lane_row_or_held());
     let rows: Vec<LaneRow> = rows.collect::<Result<_, _>>()?;
     Ok(changes_until(rows, after, last, limit))
 }

@@ -23,10 +23,10 @@ use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _, SqlitePool};
 
-/// Reads a page. For a page, at most `most_scanned` rows are read.
 /// What leaves a row out that cannot be read, for the log.
 const LEFT_OUT_BY: &str = "lists and comparisons with the schedule leave";
 
+/// Reads a page. For a page, at most `most_scanned` rows are read.
 pub(super) async fn list(
     readers: &SqlitePool,
     filter: &Filter,

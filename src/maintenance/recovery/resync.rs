@@ -3,8 +3,8 @@
 //!
 //! First everything that is pending in the journal and missing in the schedule is put in, soonest due
 //! first. Then all entries of the schedule are read: entries that are in no lane are put back into theirs,
-//! and entries that have ended in the journal are removed; where nothing was before, only those whose content is in the
-//! schedule are looked up for that. Servers use the schedule meanwhile. Without a journal, only the entries that are in no
+//! and entries that have ended in the journal are removed; where nothing was before that has no content in the schedule, only
+//! those that have are looked up for that. Servers use the schedule meanwhile. Without a journal, only the entries that are in no
 //! lane are put back.
 
 use super::load::Loader;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Entries read in one step.
 const PAGE: usize = 500;
+/// Maximum number of entries with their content that are read to find out whether there are others.
+const MOST_OTHERS: usize = 2_000;
 
 /// Repairs a schedule from the journal. Can be continued after a failure.
 pub struct Resync<'schedule> {
@@ -25,8 +27,8 @@ pub struct Resync<'schedule> {
     schedule: &'schedule dyn Schedule,
     recoverable: &'schedule dyn Recoverable,
     loading: Option<Loader<'schedule>>,
-    /// Whether what is loaded had no entries before; `None` until the schedule was asked.
-    was_empty: Option<bool>,
+    /// Whether what is loaded had no entries without their content before; `None` until the schedule was asked.
+    had_nothing_bare: Option<bool>,
     stage: ResyncStage,
     done: Recovered,
 }
@@ -74,7 +76,7 @@ impl<'schedule> Resync<'schedule> {
             schedule,
             recoverable,
             loading,
-            was_empty: None,
+            had_nothing_bare: None,
             stage,
             done: Recovered::default(),
         }
@@ -104,19 +106,24 @@ impl<'schedule> Resync<'schedule> {
         }
     }
 
-    /// Whether what is loaded has no entries.
-    async fn is_empty(&self) -> Result<bool, MaintenanceError> {
-        let mut cursor = None;
-        loop {
+    /// Whether what is loaded has no entries without their content. What was just registered has its content. `false` also
+    /// if there are many others: what is due waits for the answer.
+    async fn has_nothing_bare(&self) -> Result<bool, MaintenanceError> {
+        let (mut cursor, mut others) = (None, 0);
+        while others <= MOST_OTHERS {
             let page = (self.recoverable)
                 .scan_loading(cursor.as_deref(), PAGE)
                 .await?;
-            // A page may be empty although there are more.
+            if page.holdings.iter().any(|(_, holding)| is_bare(holding)) {
+                return Ok(false);
+            }
+            others += page.holdings.len();
             cursor = match page.next {
-                Some(next) if page.holdings.is_empty() => Some(next),
-                next => return Ok(page.holdings.is_empty() && next.is_none()),
+                Some(next) => Some(next),
+                None => return Ok(true),
             };
         }
+        Ok(false)
     }
 
     /// Does one step. `false` at the end.
@@ -129,8 +136,8 @@ impl<'schedule> Resync<'schedule> {
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
             ResyncStage::Loading => {
-                if self.was_empty.is_none() {
-                    self.was_empty = Some(self.is_empty().await?);
+                if self.had_nothing_bare.is_none() {
+                    self.had_nothing_bare = Some(self.has_nothing_bare().await?);
                 }
                 let more = match &mut self.loading {
                     Some(loader) => {
@@ -164,11 +171,10 @@ impl<'schedule> Resync<'schedule> {
                     .recoverable
                     .scan_loading(cursor.as_deref(), PAGE)
                     .await?;
-                // What was put in without its content where nothing was before, was just read in the journal. If it has ended
+                // What has no content now, where nothing was without before, was just read in the journal. If it has ended
                 // since, its attempt and the reconciler find out.
-                let was_just_read = |holding: &Holding| {
-                    self.was_empty == Some(true) && matches!(holding.progress, HeldProgress::Due(_))
-                };
+                let had_nothing_bare = self.had_nothing_bare == Some(true);
+                let was_just_read = |holding: &Holding| had_nothing_bare && is_bare(holding);
                 let entries: Vec<_> = page
                     .holdings
                     .into_iter()
@@ -199,4 +205,9 @@ impl<'schedule> Resync<'schedule> {
         }
         Ok(!matches!(self.stage, ResyncStage::Done))
     }
+}
+
+/// Whether the content of an entry is in the journal alone.
+fn is_bare(holding: &Holding) -> bool {
+    matches!(holding.progress, HeldProgress::Due(_))
 }

@@ -147,8 +147,13 @@ pub async fn a_lane_whose_settings_cannot_be_read_is_held(store: &dyn Store) {
     let hold = damaged.hold.as_ref().expect("it is held");
     assert_eq!((&*hold.by, hold.since_ms), ("ringback", START_MS + 1));
     assert!(hold.reason.contains("`0` is not a valid rate"), "{hold:?}");
-    // A person sets its limits again and releases it.
-    change(&*journal, "b", LaneSetting::Limits(limits)).await;
+    // It cannot be released before its row is repaired: it would be sent to without its limits.
+    let release = order("b", LaneSetting::Hold(None), START_MS);
+    let refused = journal.change_lane(&release).await.expect_err("damaged");
+    let expected = "the settings of the lane https://b.example: `0` is not a valid rate";
+    assert!(refused.to_string().contains(expected), "{refused}");
+    let repair = "UPDATE lanes SET rate = NULL WHERE lane = 'https://b.example'";
+    store.damage(repair).await;
     change(&*journal, "b", LaneSetting::Hold(None)).await;
     let (found, ..) = changes(&*journal, START_MS + 2, 10).await;
     assert_eq!(found.len(), 1);

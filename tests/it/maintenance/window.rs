@@ -11,9 +11,11 @@ use ringback::domain::notification::{Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::maintenance::difference::find_among;
+use ringback::maintenance::recovery::resync::Resync;
 use ringback::maintenance::scan::BARE_TURNS;
 use ringback::maintenance::sweep::Sweep;
 use ringback::maintenance::window::WindowLoader;
+use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::{
     Entry, HeldProgress, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled,
     Settlement,
@@ -322,4 +324,40 @@ async fn content_is_left_to_the_journal_after_some_minutes(stage: Stage) {
     let places = [place(&key("later")), place(&key("soon"))];
     let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &places).await;
     assert!(found.expect("compared").differences.is_empty());
+}
+
+/// How many entries a recovery removes if one that was pending when the journal was read ends before the entries are looked up
+/// again. Before, the schedule loses everything, or only what says whose it is.
+async fn removed_by_a_recovery(loses_everything: bool) -> u64 {
+    let stage = Stage::redis_with_window().await;
+    stage.journal_one("1", HORIZON_MS / 2).await;
+    assert_eq!(load(&stage).await, 1);
+    if loses_everything {
+        stage.redis_command(&["FLUSHDB"]).await;
+    } else {
+        for number in 0..16 {
+            let lost = ["epoch", "meta"].map(|name| format!("{{rb:{number}}}:{name}"));
+            stage.redis_command(&["DEL", &lost[0], &lost[1]]).await;
+        }
+    }
+    let recoverable = stage.schedule.recoverable().expect("on Redis");
+    let found = recoverable.inspect(false).await.expect("looked");
+    assert!(matches!(found, Inspection::ToLoad(_)), "{found:?}");
+    let journal = Some(stage.journal.clone());
+    let mut resync = Resync::new(journal, stage.schedule.as_ref(), recoverable);
+    while resync.done().read == 0 {
+        assert!(resync.step().await.expect("loaded"));
+    }
+    do_change(stage.journal.as_ref(), &key("1"), Change::Cancel, START_MS).await;
+    while resync.step().await.expect("looked up") {}
+    let removed = resync.done().removed;
+    assert_eq!(is_held(&stage, "1").await, removed == 0);
+    removed
+}
+
+#[tokio::test]
+async fn a_recovery_does_not_look_up_again_what_it_has_just_read() {
+    assert_eq!(removed_by_a_recovery(true).await, 0);
+    // What was there before may be older than the journal says.
+    assert_eq!(removed_by_a_recovery(false).await, 1);
 }

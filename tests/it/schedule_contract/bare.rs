@@ -260,37 +260,6 @@ async fn after_its_lease_has_expired_the_attempt_counts_as_interrupted() {
     assert_eq!(third.bare, both);
 }
 
-#[test]
-fn an_attempt_that_was_recorded_under_an_expired_lease_is_not_missing() {
-    let Entry {
-        notification,
-        progress,
-        ..
-    } = entry("shop", "1", DUE_MS);
-    let due_ms = progress.due_ms;
-    let mut failed = progress;
-    (failed.attempts, failed.due_ms) = (1, due_ms + 240_000);
-    let moved = failed.reschedule(&notification.ladder, due_ms + 500_000);
-    for (journal, given_ms, missing) in [
-        (progress, due_ms - CLAIMED_EARLY_MS, true),
-        (progress, due_ms + 7_000, true),
-        (failed, due_ms - CLAIMED_EARLY_MS, false),
-        (failed, due_ms + 7_000, false),
-        (failed, due_ms + 240_000, true),
-        // Nothing says that it was attempted before it was moved.
-        (moved, due_ms, true),
-    ] {
-        let read = BareEntry {
-            interrupted_ms: Some(given_ms),
-            ..bare("1", DUE_MS)
-        };
-        let whole = read.with(notification.clone(), journal);
-        let expected = missing.then_some(given_ms);
-        assert_eq!(whole.interrupted_ms, expected, "{journal:?}");
-        assert!(whole.verify && whole.raise_fence);
-    }
-}
-
 #[tokio::test]
 async fn it_is_put_off_and_moved() {
     for loading in BOTH {

@@ -183,12 +183,15 @@ end
 
 -- Adds reminders to `contents`. It has a bound: what falls out at its old end keeps its content until it is sent.
 local MOST_REMINDERS = 1000000
+-- Removing more at once would block Redis.
+local MOST_DROPPED = 1000
 
 local function remind(reminders)
   if reminders[1] then
     local list = ARGV[2] .. 'contents'
     local length = call_on_lane('RPUSH', list, unpack(reminders))
-    if length > MOST_REMINDERS then call('LTRIM', list, length - MOST_REMINDERS, '-1') end
+    local too_many = math.min(length - MOST_REMINDERS, MOST_DROPPED)
+    if too_many > 0 then call('LTRIM', list, too_many, '-1') end
   end
 end
 
