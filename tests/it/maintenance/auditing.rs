@@ -179,28 +179,35 @@ async fn what_is_pending_and_cannot_be_read_is_named() {
         for id in ["fine", "no rope", "no series"] {
             stage.register(id, 0).await;
         }
-        for damage in [
-            "UPDATE notifications SET ladder = 'rope' WHERE id = 'no rope'",
-            "UPDATE notifications SET lane = 'x', ladder = 'rope' WHERE id = 'no series'",
-        ] {
-            stage.sql(damage).await;
-        }
+        stage
+            .sql("UPDATE notifications SET ladder = 'rope' WHERE id = 'no rope'")
+            .await;
+        let series = match &stage.postgres {
+            Some(_) => {
+                "UPDATE statuses SET series = -1
+                 WHERE notification = (SELECT row_id FROM notifications WHERE id = 'no series')"
+            }
+            None => "UPDATE notifications SET series = -1 WHERE id = 'no series'",
+        };
+        stage.sql(series).await;
         // Both directions of a comparison find the second one, and it is named once.
         let report = stage.audited(1, &[]);
         let unreadable = &report["journal"]["unreadable"];
         assert_eq!(unreadable["total"], 2, "{report}");
-        let problem = "the journal cannot read or store this data: `rope` is not a valid ladder";
+        let problems = ["`rope` is not a valid ladder", "`-1` is not a valid count"]
+            .map(|what| format!("the journal cannot read or store this data: {what}"));
         for (index, id) in ["no rope", "no series"].into_iter().enumerate() {
             let named = &unreadable["named"][index];
             assert_eq!(named["notification"], format!("payment.succeeded/{id}"));
-            assert_eq!(named["problem"], problem);
+            assert_eq!(named["problem"], problems[index]);
         }
+        let [rope, series] = problems;
         let shown = format!(
             "cannot be read  2 of the journal, so they are not sent; repair their rows in `notifications`, `payloads` \
              and, in PostgreSQL, `statuses`\n\
              notification                 what is wrong\n\
-             payment.succeeded/no rope    {problem}\n\
-             payment.succeeded/no series  {problem}\n"
+             payment.succeeded/no rope    {rope}\n\
+             payment.succeeded/no series  {series}\n"
         );
         let text = stage.audit(&[]).stdout;
         assert!(text.contains(&shown), "{text}");
