@@ -95,7 +95,7 @@ impl Worker {
             // The journal has that attempt. What is written late under that lease must be refused all the same.
             (bare.interrupted_ms, bare.raise_fence) = (None, true);
         }
-        let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
+        let leased_ms = lease.expires_ms() - lease_ms;
         let reservation = if notification.lane != lease.bare.entry.lane {
             // Maintenance puts it into its lane.
             Reservation::Forget

@@ -144,7 +144,6 @@ pub async fn read_pending(journal: &dyn Journal) -> Result<Compared, Maintenance
         let page = journal
             .list(&filter, Order::Registered, cursor, PAGE)
             .await?;
-        read.journal += page.items.len() as u64;
         read.keep_unreadable(page.unreadable);
         cursor = page.next;
         read.cut_short = read.is_full();

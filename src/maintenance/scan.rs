@@ -14,7 +14,7 @@ use crate::domain::state::State;
 use crate::journal::{
     Cursor, Filter, Journal, Order, PageBodies, Pending, Standing, UnreadableNotification,
 };
-use crate::schedule::{HeldProgress, Holding, Schedule};
+use crate::schedule::{Holding, Schedule};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The position of a scan.
@@ -107,13 +107,13 @@ pub const BARE_TURNS: u64 = 8;
 
 impl BareTurn {
     fn includes(self, entry: &KeyInLane, holding: Holding) -> bool {
-        match (self, holding.progress) {
-            (Self::All, _) | (_, HeldProgress::Whole(_)) => true,
-            (Self::OfRun(run), HeldProgress::Due(_)) => {
+        match self {
+            Self::OfRun(run) if holding.is_bare() => {
                 let mut hasher = DefaultHasher::new();
                 entry.key.hash(&mut hasher);
                 hasher.finish().wrapping_add(run).is_multiple_of(BARE_TURNS)
             }
+            Self::All | Self::OfRun(_) => true,
         }
     }
 }

@@ -116,6 +116,14 @@ pub struct Holding {
     pub in_flight: bool,
 }
 
+impl Holding {
+    /// Whether the entry is bare: the journal alone has its content.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        matches!(self.progress, HeldProgress::Due(_))
+    }
+}
+
 /// What is known of how far an entry has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldProgress {

@@ -8,7 +8,7 @@ use super::statements::storable;
 use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
-use crate::journal::jobs::{JobStep, JobStepped, TakenJob, advance};
+use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, JobStepped, TakenJob, advance};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use async_trait::async_trait;
@@ -38,7 +38,7 @@ impl PostgresCall for TakeJob {
         for _ in 0..MOST_OPEN_JOBS {
             let found = take_next(&mut transaction, self.lease_ms).await?;
             let is_last = found.is_none();
-            let taken = job_results::taken(&mut transaction, found).await?;
+            let taken = taken(&mut transaction, found).await?;
             if is_last || taken.is_some() {
                 transaction.commit().await?;
                 return Ok(taken);
@@ -69,6 +69,37 @@ async fn take_next(
     .bind(lease_ms)
     .fetch_optional(connection)
     .await?)
+}
+
+/// The job of this row, which was just taken, with what waits; `None` if it cannot be read: then it is
+/// left alone for [`DAMAGED_LEASE_MS`]. Its fence was raised, so nothing of it changes meanwhile.
+async fn taken(
+    connection: &mut PgConnection,
+    found: Option<PgRow>,
+) -> Result<Option<TakenJob>, PostgresFailure> {
+    let Some(row) = found else {
+        return Ok(None);
+    };
+    let id: &str = Fields::of(&row).take()?;
+    let waiting = sqlx::query(
+        "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = $1 ORDER BY place_ms, place_row",
+    )
+    .bind(id)
+    .fetch_all(&mut *connection)
+    .await?;
+    let taken = Fields::taken_job_or_logged(&row, &waiting);
+    if taken.is_none() {
+        sqlx::query(concat!(
+            "UPDATE jobs SET leased_until_ms = ",
+            now_ms!(),
+            " + $1 WHERE id = $2"
+        ))
+        .bind(DAMAGED_LEASE_MS)
+        .bind(id)
+        .execute(connection)
+        .await?;
+    }
+    Ok(taken)
 }
 
 /// See [`crate::journal::JournalJobs::keep_job`].
@@ -123,7 +154,7 @@ impl PostgresCall for RetakeJob<'_> {
         .bind(self.fence)
         .fetch_optional(&mut *transaction)
         .await?;
-        let taken = job_results::taken(&mut transaction, found).await?;
+        let taken = taken(&mut transaction, found).await?;
         transaction.commit().await?;
         Ok(taken)
     }

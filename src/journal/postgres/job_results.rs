@@ -5,13 +5,12 @@ use super::error::PostgresFailure;
 use super::statements::storable;
 use crate::domain::job::JobId;
 use crate::domain::job_result::{JobReason, JobResult};
-use crate::journal::TakenJob;
 use crate::journal::job_results::{ListedUnchanged, ReasonCounts, counted, numbered, with_turn};
-use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, MOST_FORGOTTEN, StepAccount};
+use crate::journal::jobs::{JobStep, MOST_FORGOTTEN, StepAccount};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgConnection;
 
 /// The jobs that have ended before `$1`, the oldest `$2` of them.
 macro_rules! ended_jobs {
@@ -115,35 +114,6 @@ async fn keep_waiting(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// The job of this row, which was just taken, with what waits; `None` if it cannot be read: then it is
-/// left alone for [`DAMAGED_LEASE_MS`]. Its fence was raised, so nothing of it changes meanwhile.
-pub(super) async fn taken(
-    connection: &mut PgConnection,
-    found: Option<PgRow>,
-) -> Result<Option<TakenJob>, PostgresFailure> {
-    let Some(row) = found else {
-        return Ok(None);
-    };
-    let id: &str = Fields::of(&row).take()?;
-    let waiting = sqlx::query(
-        "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = $1 ORDER BY place_ms, place_row",
-    )
-    .bind(id)
-    .fetch_all(&mut *connection)
-    .await?;
-    let taken = Fields::taken_job_or_logged(&row, &waiting);
-    if taken.is_none() {
-        sqlx::query(
-            "UPDATE jobs SET leased_until_ms = (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + $1 WHERE id = $2",
-        )
-        .bind(DAMAGED_LEASE_MS)
-        .bind(id)
-        .execute(connection)
-        .await?;
-    }
-    Ok(taken)
 }
 
 /// See [`crate::journal::JournalJobs::job_unchanged`].

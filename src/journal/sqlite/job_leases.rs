@@ -6,7 +6,7 @@ use super::writes::change;
 use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
-use crate::journal::jobs::{JobStep, JobStepped, TakenJob, advance};
+use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, JobStepped, TakenJob, advance};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use sqlx::sqlite::SqliteRow;
@@ -32,6 +32,37 @@ pub(super) async fn is_one_free(readers: &SqlitePool) -> Result<bool, SqliteFail
     .fetch_one(readers)
     .await?;
     Ok(free)
+}
+
+/// The job of this row, which was just taken, with what waits; `None` if it cannot be read: then it is
+/// left alone for [`DAMAGED_LEASE_MS`].
+async fn taken(
+    connection: &mut SqliteConnection,
+    found: Option<SqliteRow>,
+) -> Result<Option<TakenJob>, SqliteFailure> {
+    let Some(row) = found else {
+        return Ok(None);
+    };
+    let id: &str = Fields::of(&row).take()?;
+    let waiting = sqlx::query(
+        "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = ? ORDER BY place_ms, place_row",
+    )
+    .bind(id)
+    .fetch_all(&mut *connection)
+    .await?;
+    let taken = Fields::taken_job_or_logged(&row, &waiting);
+    if taken.is_none() {
+        sqlx::query(concat!(
+            "UPDATE jobs SET leased_until_ms = ",
+            now_ms!(),
+            " + ? WHERE id = ?"
+        ))
+        .bind(DAMAGED_LEASE_MS)
+        .bind(id)
+        .execute(connection)
+        .await?;
+    }
+    Ok(taken)
 }
 
 /// See [`crate::journal::JournalJobs::keep_job`].
@@ -72,7 +103,7 @@ pub(super) async fn retake(
     .bind(fence)
     .fetch_optional(&mut *connection)
     .await?;
-    job_results::taken(connection, found).await
+    taken(connection, found).await
 }
 
 /// See [`crate::journal::JournalJobs::take_job`].
@@ -83,7 +114,7 @@ pub(super) async fn take(
     for _ in 0..MOST_OPEN_JOBS {
         let found = take_next(&mut *connection, lease_ms).await?;
         let is_last = found.is_none();
-        let taken = job_results::taken(&mut *connection, found).await?;
+        let taken = taken(&mut *connection, found).await?;
         if is_last || taken.is_some() {
             return Ok(taken);
         }

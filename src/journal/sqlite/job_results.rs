@@ -3,12 +3,10 @@
 use super::error::SqliteFailure;
 use crate::domain::job::JobId;
 use crate::domain::job_result::{JobReason, JobResult};
-use crate::journal::TakenJob;
 use crate::journal::job_results::{ListedUnchanged, ReasonCounts, counted, numbered, with_turn};
-use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, MOST_FORGOTTEN, StepAccount};
+use crate::journal::jobs::{JobStep, MOST_FORGOTTEN, StepAccount};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::{count_of, limit_of};
-use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// The jobs that have ended before `?1`, the oldest `?2` of them.
@@ -86,35 +84,6 @@ pub(super) async fn keep(
         .await?;
     }
     Ok(())
-}
-
-/// The job of this row, which was just taken, with what waits; `None` if it cannot be read: then it is
-/// left alone for [`DAMAGED_LEASE_MS`].
-pub(super) async fn taken(
-    connection: &mut SqliteConnection,
-    found: Option<SqliteRow>,
-) -> Result<Option<TakenJob>, SqliteFailure> {
-    let Some(row) = found else {
-        return Ok(None);
-    };
-    let id: &str = Fields::of(&row).take()?;
-    let waiting = sqlx::query(
-        "SELECT place_ms, place_row, topic, id FROM job_waiting WHERE job = ? ORDER BY place_ms, place_row",
-    )
-    .bind(id)
-    .fetch_all(&mut *connection)
-    .await?;
-    let taken = Fields::taken_job_or_logged(&row, &waiting);
-    if taken.is_none() {
-        sqlx::query(
-            "UPDATE jobs SET leased_until_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ? WHERE id = ?",
-        )
-        .bind(DAMAGED_LEASE_MS)
-        .bind(id)
-        .execute(connection)
-        .await?;
-    }
-    Ok(taken)
 }
 
 /// See [`crate::journal::JournalJobs::job_unchanged`].

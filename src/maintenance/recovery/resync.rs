@@ -3,9 +3,9 @@
 //!
 //! First everything that is pending in the journal and missing in the schedule is put in, soonest due
 //! first. Then all entries of the schedule are read: entries that are in no lane are put back into theirs,
-//! and entries that have ended in the journal are removed; where nothing was before that has no content in the schedule, only
-//! those that have are looked up for that. Servers use the schedule meanwhile. Without a journal, only the entries that are in no
-//! lane are put back.
+//! and entries that have ended in the journal are removed. Bare entries, whose content is in the journal alone, are not looked up
+//! for that if there were none before: all of them were just read in the journal. Servers use the schedule meanwhile. Without a
+//! journal, only the entries that are in no lane are put back.
 
 use super::load::Loader;
 use crate::journal::Journal;
@@ -13,12 +13,12 @@ use crate::maintenance::difference::{DifferenceKind, find_among};
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::repair::{RepairNotes, repair};
 use crate::schedule::recoverable::Recoverable;
-use crate::schedule::{HeldProgress, Holding, Schedule};
+use crate::schedule::{Holding, Schedule};
 use std::sync::Arc;
 
 /// Entries read in one step.
 const PAGE: usize = 500;
-/// Maximum number of entries with their content that are read to find out whether there are others.
+/// Maximum number of other entries that are read to find out whether there are bare ones.
 const MOST_OTHERS: usize = 2_000;
 
 /// Repairs a schedule from the journal. Can be continued after a failure.
@@ -27,7 +27,7 @@ pub struct Resync<'schedule> {
     schedule: &'schedule dyn Schedule,
     recoverable: &'schedule dyn Recoverable,
     loading: Option<Loader<'schedule>>,
-    /// Whether what is loaded had no entries without their content before; `None` until the schedule was asked.
+    /// Whether what is loaded had no bare entries before; `None` until the schedule was asked.
     had_nothing_bare: Option<bool>,
     stage: ResyncStage,
     done: Recovered,
@@ -106,15 +106,15 @@ impl<'schedule> Resync<'schedule> {
         }
     }
 
-    /// Whether what is loaded has no entries without their content. What was just registered has its content. `false` also
-    /// if there are many others: what is due waits for the answer.
+    /// Whether what is loaded has no bare entries. What was just registered is none. `false` also if there are many others:
+    /// what is due waits for the answer.
     async fn has_nothing_bare(&self) -> Result<bool, MaintenanceError> {
         let (mut cursor, mut others) = (None, 0);
         while others <= MOST_OTHERS {
             let page = (self.recoverable)
                 .scan_loading(cursor.as_deref(), PAGE)
                 .await?;
-            if page.holdings.iter().any(|(_, holding)| is_bare(holding)) {
+            if page.holdings.iter().any(|(_, holding)| holding.is_bare()) {
                 return Ok(false);
             }
             others += page.holdings.len();
@@ -171,10 +171,9 @@ impl<'schedule> Resync<'schedule> {
                     .recoverable
                     .scan_loading(cursor.as_deref(), PAGE)
                     .await?;
-                // What has no content now, where nothing was without before, was just read in the journal. If it has ended
-                // since, its attempt and the reconciler find out.
+                // If it has ended since, its attempt and the reconciler find out.
                 let had_nothing_bare = self.had_nothing_bare == Some(true);
-                let was_just_read = |holding: &Holding| had_nothing_bare && is_bare(holding);
+                let was_just_read = |holding: &Holding| had_nothing_bare && holding.is_bare();
                 let entries: Vec<_> = page
                     .holdings
                     .into_iter()
@@ -205,9 +204,4 @@ impl<'schedule> Resync<'schedule> {
         }
         Ok(!matches!(self.stage, ResyncStage::Done))
     }
-}
-
-/// Whether the content of an entry is in the journal alone.
-fn is_bare(holding: &Holding) -> bool {
-    matches!(holding.progress, HeldProgress::Due(_))
 }
