@@ -440,6 +440,29 @@ async fn a_registration_that_arrives_after_it_was_loaded_changes_nothing_it_shou
     assert_eq!(scene.holding("2").await, None);
 }
 
+/// A journal that was restored from a backup may have registered the key for another lane since then.
+#[tokio::test]
+async fn what_is_left_of_a_key_in_another_lane_is_not_leased_beside_its_entry() {
+    for (left_due_ms, due_ms) in [(1, 2), (2, 1)] {
+        let scene = scene(WITH_WINDOW).await;
+        let left = entry("shop", "1", left_due_ms);
+        assert_eq!(scene.load_as(Loading::Place, &[left]).await, (1, 0));
+        let moved = entry("mall", "1", due_ms);
+        let registered = scene.fixture.register(moved.clone()).await;
+        assert_eq!(registered, Registered::Created);
+        scene.fixture.turn_to(10);
+        let claimed = scene.fixture.claim(9).await;
+        assert_eq!(ids_of(&claimed.bare), [""; 0]);
+        assert_eq!(claimed.leases.len(), 1, "{claimed:?}");
+        let lease = &claimed.leases[0];
+        assert_eq!(lease.entry, moved);
+        let counts = scene.fixture.counts().await;
+        assert_eq!((counts.pending, counts.in_flight), (1, 1));
+        let left = ["ZCARD", "{rb:0}:lane:https://shop.example"];
+        assert_eq!(scene.ask::<u64>(&left).await, 0);
+    }
+}
+
 #[tokio::test]
 async fn priorities_hold_also_after_an_expiry() {
     for loading in BOTH {

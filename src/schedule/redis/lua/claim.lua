@@ -325,7 +325,8 @@ local function envelop_bare(lane, keys, envelopes)
 end
 
 -- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may
--- be sent, and whether others were put back into the lane.
+-- be sent, and whether others were put back into the lane. If the entry of a key is in another lane, it is leased there: this
+-- lane had it bare, and it was registered for the other one later, by a journal that had been set back in between.
 local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   if MAY_BE_BARE then envelop_bare(lane, keys, envelopes) end
@@ -335,6 +336,7 @@ local function give(lane, class, health, is_full, keys)
   for i = 1, #keys do
     local key, envelope = keys[i], envelopes[i]
     local can_be_read = envelope and #envelope > LANE_LEN
+    if can_be_read and MAY_BE_BARE and lane_of(envelope) ~= lane then can_be_read, envelope = false, '' end
     local flags = can_be_read and byte(envelope, FLAGS) or 0
     local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
