@@ -179,17 +179,18 @@ async fn measure(options: &Options) {
 /// How long nothing is due before the servers count as idle.
 const BEFORE_IDLE: Duration = Duration::from_secs(10);
 
-/// Measures the processor time that is taken while nothing is due.
+/// Measures the processor time that is taken while nothing is due, and how often the servers wake up.
 async fn idle(setup: &Setup, round: usize, stores: Stores, options: &Options) {
     tokio::time::sleep(BEFORE_IDLE).await;
-    let before = setup.processor_time();
+    let (waits, before) = (setup.waits(), setup.processor_time());
     let span = Duration::from_secs(options.idle_seconds);
     tokio::time::sleep(span).await;
+    let wakes = setup.waits().saturating_sub(waits) as f64 / span.as_secs_f64();
     let taken = setup.processor_time().of_each(before, 1);
     let percent = |us: f64| us / 1e4 / span.as_secs_f64();
     println!(
         "round {round}: {stores} idle for {} s, {} servers, {} partitions: servers {:.2} %, Redis {:.2} %, PostgreSQL \
-         {:.2} % of a core",
+         {:.2} % of a core; the servers wake up {wakes:.0} times a second",
         options.idle_seconds,
         options.servers,
         options.partitions,

@@ -1,4 +1,4 @@
-//! How much processor time the server and its stores take.
+//! How much processor time the server and its stores take, and how often the server wakes up.
 
 use std::{fmt, fs};
 
@@ -96,4 +96,23 @@ fn of_process(id: u32) -> u64 {
         text.split_whitespace().next()?.parse::<u64>().ok()
     };
     threads.flatten().filter_map(time).sum()
+}
+
+/// How often the threads of these processes have given up their core to wait, which is how often they were woken since.
+pub fn waits(ids: &[u32]) -> u64 {
+    ids.iter().map(|id| waits_of(*id)).sum()
+}
+
+fn waits_of(id: u32) -> u64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else {
+        return 0;
+    };
+    let waits = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("status")).ok()?;
+        let field = text
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        field.trim().parse::<u64>().ok()
+    };
+    threads.flatten().filter_map(waits).sum()
 }

@@ -1,7 +1,7 @@
 //! The measured servers and their stores, as separate processes.
 
 use crate::postgres::PostgresServer;
-use crate::processor_time::{Processes, ProcessorTime};
+use crate::processor_time::{Processes, ProcessorTime, waits};
 use std::fmt;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -202,12 +202,20 @@ impl Setup {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn server_ids(&self) -> Vec<u32> {
+        let servers = self.ringback.iter().chain(&self.others);
+        servers.filter_map(Child::id).collect()
+    }
+
+    /// How often the threads of the servers have waited so far.
+    pub fn waits(&self) -> u64 {
+        waits(&self.server_ids())
+    }
+
     /// The processor time that the servers and their stores have taken so far.
     pub fn processor_time(&self) -> ProcessorTime {
         ProcessorTime::read(Processes {
-            servers: (self.ringback.iter().chain(&self.others))
-                .filter_map(Child::id)
-                .collect(),
+            servers: self.server_ids(),
             redis: self.redis.as_ref().and_then(Child::id),
             postgres: self.postgres.as_ref().map(PostgresServer::process),
         })
