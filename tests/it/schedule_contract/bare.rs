@@ -440,10 +440,10 @@ async fn a_registration_that_arrives_after_it_was_loaded_changes_nothing_it_shou
     assert_eq!(scene.holding("2").await, None);
 }
 
-/// A journal that was restored from a backup may have registered the key for another lane since then.
-#[tokio::test]
-async fn what_is_left_of_a_key_in_another_lane_is_not_leased_beside_its_entry() {
-    for (left_due_ms, due_ms) in [(1, 2), (2, 1)] {
+impl Scene {
+    /// What a lane still has of a key that was registered for another lane since then: a journal that was restored from a
+    /// backup may do so.
+    async fn left_in_another_lane(left_due_ms: i64, due_ms: i64) -> (Self, Entry) {
         let scene = scene(WITH_WINDOW).await;
         let left = entry("shop", "1", left_due_ms);
         assert_eq!(scene.load_as(Loading::Place, &[left]).await, (1, 0));
@@ -451,16 +451,37 @@ async fn what_is_left_of_a_key_in_another_lane_is_not_leased_beside_its_entry() 
         let registered = scene.fixture.register(moved.clone()).await;
         assert_eq!(registered, Registered::Created);
         scene.fixture.turn_to(10);
+        (scene, moved)
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_key_in_another_lane_is_not_leased_beside_its_entry() {
+    for (left_due_ms, due_ms) in [(1, 2), (2, 1)] {
+        let (scene, moved) = Scene::left_in_another_lane(left_due_ms, due_ms).await;
         let claimed = scene.fixture.claim(9).await;
         assert_eq!(ids_of(&claimed.bare), [""; 0]);
         assert_eq!(claimed.leases.len(), 1, "{claimed:?}");
-        let lease = &claimed.leases[0];
-        assert_eq!(lease.entry, moved);
+        assert_eq!(claimed.leases[0].entry, moved);
         let counts = scene.fixture.counts().await;
         assert_eq!((counts.pending, counts.in_flight), (1, 1));
-        let left = ["ZCARD", "{rb:0}:lane:https://shop.example"];
-        assert_eq!(scene.ask::<u64>(&left).await, 0);
+        let left: u64 = scene
+            .ask(&["ZCARD", "{rb:0}:lane:https://shop.example"])
+            .await;
+        assert_eq!(left, 0);
+        let state: String = scene.ask(&["HGET", "{rb:0}:meta", "state"]).await;
+        assert_eq!(state, "whole");
     }
+}
+
+#[tokio::test]
+async fn an_entry_that_only_another_lane_has_counts_as_damage() {
+    let (scene, _) = Scene::left_in_another_lane(1, 2).await;
+    let lost = ["ZREM", "{rb:0}:lane:https://mall.example", "paid/1"];
+    assert_eq!(scene.ask::<u64>(&lost).await, 1);
+    assert_eq!(ids(&scene.fixture.claim(9).await.leases), [""; 0]);
+    let state: String = scene.ask(&["HGET", "{rb:0}:meta", "state"]).await;
+    assert_eq!(state, "damaged");
 }
 
 #[tokio::test]

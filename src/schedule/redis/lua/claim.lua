@@ -336,7 +336,11 @@ local function give(lane, class, health, is_full, keys)
   for i = 1, #keys do
     local key, envelope = keys[i], envelopes[i]
     local can_be_read = envelope and #envelope > LANE_LEN
-    if can_be_read and MAY_BE_BARE and lane_of(envelope) ~= lane then can_be_read, envelope = false, '' end
+    if can_be_read and MAY_BE_BARE and lane_of(envelope) ~= lane then
+      local own = lane_of(envelope)
+      if is_pending(envelope) and not lease_of(key, own) and not is_claimable(key, own) then note_damage() end
+      can_be_read, envelope = false, ''
+    end
     local flags = can_be_read and byte(envelope, FLAGS) or 0
     local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
