@@ -1,7 +1,8 @@
 //! Forgetting old notifications, so that the journal does not grow for ever.
 //!
 //! It works in small steps with rests between them: each step is one transaction, and in SQLite registrations
-//! and recordings wait for that transaction. A pending notification is never forgotten. A dead letter waits for
+//! and recordings wait for that transaction. A run that takes long has shorter rests: more becomes old than the usual rests
+//! let it forget, or much became old at once, and the journal must not grow for ever. A pending notification is never forgotten. A dead letter waits for
 //! a replay or a discard, so it is forgotten only if that is configured.
 
 use super::duty::{Duty, Step};
@@ -9,11 +10,16 @@ use super::error::MaintenanceError;
 use crate::journal::{JournalMaintenance, Prune, Pruned};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Bodies and notifications forgotten in one step, and the rest between two steps.
+/// Bodies and notifications forgotten in one step, and the usual rest between two steps: at most 2,500 a second.
 const BATCH: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(200);
+/// After a run has taken this long, the rest is so many times as long as the step before took, but no shorter than
+/// [`SHORTEST_REST`] and no longer than usual. So a quarter of the time is spent on steps.
+const LONG_RUN: Duration = Duration::from_secs(60);
+const REST_OF_LONG_RUN: u32 = 3;
+const SHORTEST_REST: Duration = Duration::from_millis(20);
 /// The rest between two runs.
 const RUN_REST: Duration = Duration::from_secs(60);
 
@@ -46,6 +52,10 @@ pub struct Pruner {
     journal: Arc<dyn JournalMaintenance>,
     retention: Retention,
     pruned: Pruned,
+    /// When the run began; `None` between two runs.
+    begun: Option<Instant>,
+    /// How long the last step took.
+    step_took: Duration,
 }
 
 impl Pruner {
@@ -56,6 +66,8 @@ impl Pruner {
             journal,
             retention,
             pruned: Pruned::default(),
+            begun: None,
+            step_took: Duration::ZERO,
         }
     }
 
@@ -64,15 +76,19 @@ impl Pruner {
     /// # Errors
     /// If the journal fails; the step can be repeated.
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Pruned>, MaintenanceError> {
+        let started = Instant::now();
+        self.begun.get_or_insert(started);
         let pruned = self
             .journal
             .prune(&self.retention.at(now_ms), BATCH)
             .await?;
+        self.step_took = started.elapsed();
         self.pruned.payloads += pruned.payloads;
         self.pruned.records += pruned.records;
         if pruned.more {
             return Ok(Step::More);
         }
+        self.begun = None;
         Ok(Step::Done(std::mem::take(&mut self.pruned)))
     }
 
@@ -102,8 +118,14 @@ impl Duty for Pruner {
         Pruner::step(self, now_ms)
     }
 
+    fn step_rest(&self) -> Duration {
+        let run_took = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        rest_after(self.step_took, run_took)
+    }
+
     fn start_over(&mut self) {
         self.pruned = Pruned::default();
+        self.begun = None;
     }
 
     fn rest(_took: Duration) -> Duration {
@@ -124,9 +146,32 @@ impl Duty for Pruner {
     }
 }
 
+/// How long to rest after a step, in a run that has taken `run_took` so far.
+fn rest_after(step_took: Duration, run_took: Duration) -> Duration {
+    if run_took < LONG_RUN {
+        return STEP_REST;
+    }
+    (step_took * REST_OF_LONG_RUN).clamp(SHORTEST_REST, STEP_REST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_run_has_shorter_rests() {
+        fn check(step_ms: u64, run_ms: u64, expected_ms: u64) {
+            let millis = Duration::from_millis;
+            let rest = rest_after(millis(step_ms), millis(run_ms));
+            assert_eq!(rest, millis(expected_ms), "{step_ms} {run_ms}");
+        }
+        check(0, 0, 200);
+        check(20, 59_999, 200);
+        check(20, 60_000, 60);
+        check(1, 60_000, 20);
+        check(66, 60_000, 198);
+        check(5_000, 60_000, 200);
+    }
 
     #[test]
     fn what_is_kept_for_ever_is_never_old() {
