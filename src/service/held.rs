@@ -25,8 +25,8 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::JournalReads;
 use crate::schedule::{
-    CHANGE_LEASE_MS, Entry, KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation,
-    ScheduleError, Settled, Settlement,
+    CHANGE_LEASE_MS, Entry, HAND_LEASE_WAIT_MS, KnownToJournal, Lease, LeaseRequest, LeasedOne,
+    Reservation, ScheduleError, Settled, Settlement,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -331,6 +331,12 @@ impl Service {
             );
         }
     }
+}
+
+/// Whether the registration of a notification may still be on its way into the schedule, and would be sent without asking
+/// the journal if it arrived now.
+pub(super) fn may_be_on_its_way(recorded: &Snapshot, now_ms: i64) -> bool {
+    now_ms <= known(recorded).registered_ms + HAND_LEASE_WAIT_MS
 }
 
 /// What a request for a lease says of the notification, in case the schedule has no entry.

@@ -62,11 +62,12 @@ use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal};
 use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule};
 use crate::telemetry::metrics::Metrics;
+use held::may_be_on_its_way;
 use locks::KeyLocks;
 use measure::LastReading;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use timeouts::with_timeout;
 use tokio::sync::{Notify, Semaphore};
 use zeroize::Zeroizing;
@@ -82,6 +83,8 @@ const MOST_TEST_CALLS: usize = 16;
 const MOST_COMPARISONS: usize = 2;
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// Longest such wait where many requests may wait at once.
+const LONGEST_ASK_AGAIN: Duration = Duration::from_millis(160);
 
 /// The operations on notifications.
 pub struct Service {
@@ -237,6 +240,10 @@ impl Service {
 
     /// Makes sure that a notification that is pending in the journal is in the schedule: after a crash or an
     /// outage between the two writes it may be missing. Returns whether it is in flight.
+    ///
+    /// Waits as long as its registration may be on its way from the server that accepted it. Such a registration is sent
+    /// without asking the journal if it arrives soon after it was accepted. If this function put the notification in before that,
+    /// it could be sent and forgotten, or be cancelled, and then be sent again.
     async fn ensure_scheduled(
         &self,
         journal: &dyn Journal,
@@ -246,19 +253,28 @@ impl Service {
             return Ok(false);
         }
         let entry = [recorded.key_in_lane()];
-        if let [Some(holding)] = with_timeout(self.schedule.holds(&entry)).await?[..] {
-            return Ok(holding.in_flight);
-        }
-        if let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? {
-            // The notification may end after it was read and before its entry is put in. So the entry is
-            // verified when it is claimed.
-            let entry = Entry {
-                verify: true,
-                ..Entry::scheduled(pending.notification, pending.progress)
+        let (started, mut wait) = (Instant::now(), ASK_AGAIN);
+        loop {
+            if let [Some(holding)] = with_timeout(self.schedule.holds(&entry)).await?[..] {
+                return Ok(holding.in_flight);
+            }
+            let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? else {
+                return Ok(false);
             };
-            with_timeout(self.schedule.register(entry)).await?;
+            let now_ms = self.clock.now_ms();
+            if !may_be_on_its_way(recorded, now_ms) || started.elapsed() > LONGEST_LEASE_WAIT {
+                // The notification may end after it was read and before its entry is put in. So the entry is
+                // verified when it is claimed.
+                let entry = Entry {
+                    verify: true,
+                    ..Entry::scheduled(pending.notification, pending.progress)
+                };
+                with_timeout(self.schedule.register(entry)).await?;
+                return Ok(false);
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_ASK_AGAIN);
         }
-        Ok(false)
     }
 
     /// Whether a notification with this progress must be in the schedule now. If not, it waits in the journal

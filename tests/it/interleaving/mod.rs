@@ -14,6 +14,7 @@
 mod account;
 mod gate;
 mod jobs;
+mod late_registration;
 mod merchant;
 mod operations;
 mod ordered;
