@@ -477,11 +477,55 @@ async fn what_is_left_of_a_key_in_another_lane_is_not_leased_beside_its_entry() 
 #[tokio::test]
 async fn an_entry_that_only_another_lane_has_counts_as_damage() {
     let (scene, _) = Scene::left_in_another_lane(1, 2).await;
+    // So the lane stays, and that it is missing shows nothing.
+    let other = scene.fixture.register(entry("mall", "2", 60_000)).await;
+    assert_eq!(other, Registered::Created);
     let lost = ["ZREM", "{rb:0}:lane:https://mall.example", "paid/1"];
     assert_eq!(scene.ask::<u64>(&lost).await, 1);
     assert_eq!(ids(&scene.fixture.claim(9).await.leases), [""; 0]);
     let state: String = scene.ask(&["HGET", "{rb:0}:meta", "state"]).await;
     assert_eq!(state, "damaged");
+}
+
+/// Which lane is right, the journal says.
+#[tokio::test]
+async fn what_two_lanes_have_bare_is_leased_in_one_after_the_other() {
+    for (left_due_ms, due_ms) in [(1, 2), (2, 1), (1, 1), (1, 1_000), (1_000, 1)] {
+        for first_expires in [false, true] {
+            let scene = scene(WITH_WINDOW).await;
+            let left = entry("shop", "1", left_due_ms);
+            assert_eq!(scene.load_as(Loading::Place, &[left]).await, (1, 0));
+            let right = entry("mall", "1", due_ms);
+            assert_eq!(scene.load_as(Loading::Place, &[right]).await, (1, 0));
+            let mut at_ms = 10;
+            scene.fixture.turn_to(at_ms);
+            if first_expires {
+                assert_eq!(scene.claim_bare(9).await.len(), 1);
+                assert_eq!(scene.claim_bare(9).await.len(), 0);
+                at_ms += 2 * LEASE_MS;
+                scene.fixture.turn_to(at_ms);
+            }
+            let mut lanes = Vec::new();
+            for _ in 0..4 {
+                let claimed = scene.claim_bare(9).await;
+                assert!(claimed.len() <= 1, "{claimed:?}");
+                at_ms += 1_000;
+                scene.fixture.turn_to(at_ms);
+                assert_eq!(scene.claim_bare(9).await.len(), 0, "it is leased");
+                for lease in claimed {
+                    lanes.push(lease.bare.entry.lane.to_string());
+                    scene.end(&lease.token(), Reservation::Forget).await;
+                }
+                at_ms += 1_000;
+                scene.fixture.turn_to(at_ms);
+            }
+            lanes.sort_unstable();
+            let both = ["https://mall.example", "https://shop.example"];
+            assert_eq!(lanes, both, "{left_due_ms} {due_ms} {first_expires}");
+            assert_eq!(scene.envelopes().await, 0);
+            assert_eq!(scene.fixture.counts().await.pending, 0);
+        }
+    }
 }
 
 #[tokio::test]

@@ -324,23 +324,63 @@ local function envelop_bare(lane, keys, envelopes)
   if new[1] then call('HSET', JOBS, unpack(new)) end
 end
 
+-- Whether a key is leased, also by this claim, which writes its leases at its end.
+local function has_lease(key)
+  for _, given in ipairs(given_keys) do
+    if given == key then return true end
+  end
+  return call('ZSCORE', LEASES, key)
+end
+
+-- How long an entry waits whose key is leased in another lane, in ms.
+local OTHER_LANE_MS = 1000
+
+-- Takes those of these due entries of a lane out of `envelopes` of which another lane has the key as well: the journal had been
+-- set back, and the key was registered for another lane since then. A whole entry was registered last, so it is sent by
+-- its own lane, and not by this one. Of bare entries the journal says which lane is right: each is leased in its turn, and is
+-- looked up. The result is what is put back into this lane, each with its score before it; nil if nothing is.
+local function leave_to_other_lanes(lane, keys, envelopes)
+  local waiting
+  for i, key in ipairs(keys) do
+    local envelope = envelopes[i]
+    local own = envelope and #envelope > LANE_LEN and lane_of(envelope) or lane
+    if own ~= lane then
+      local is_leased = has_lease(key)
+      envelopes[i] = ''
+      if not is_bare(envelope) then
+        if is_pending(envelope) and not is_leased and not is_claimable(key, own) then note_damage() end
+      else
+        local score = tonumber(call_on_lane('ZSCORE', LANE .. lane, key))
+        if is_leased then
+          waiting = waiting or {}
+          waiting[#waiting + 1] = score + NOW + OTHER_LANE_MS - due_of(score)
+          waiting[#waiting + 1] = key
+        else
+          local is_unknown = call('HEXISTS', CHANGING, key) == 1
+          envelopes[i] = with_required_checks(key, bare_envelope(lane, score), is_unknown, envelope)
+          call('HSET', JOBS, key, envelopes[i])
+        end
+      end
+    end
+  end
+  return waiting
+end
+
 -- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may
--- be sent, and whether others were put back into the lane. If the entry of a key is in another lane, it is leased there: this
--- lane had it bare, and it was registered for the other one later, by a journal that had been set back in between.
+-- be sent, and whether others were put back into the lane.
 local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
-  if MAY_BE_BARE then envelop_bare(lane, keys, envelopes) end
+  local waiting
+  if MAY_BE_BARE then
+    envelop_bare(lane, keys, envelopes)
+    waiting = leave_to_other_lanes(lane, keys, envelopes)
+  end
   local mark = class_mark(class, health, is_full, ready_since(lane, envelopes, is_full))
-  local leased, orders, waiting = {}
+  local leased, orders = {}
   local given, replied, before = 0, #reply, #given_keys
   for i = 1, #keys do
     local key, envelope = keys[i], envelopes[i]
     local can_be_read = envelope and #envelope > LANE_LEN
-    if can_be_read and MAY_BE_BARE and lane_of(envelope) ~= lane then
-      local own = lane_of(envelope)
-      if is_pending(envelope) and not lease_of(key, own) and not is_claimable(key, own) then note_damage() end
-      can_be_read, envelope = false, ''
-    end
     local flags = can_be_read and byte(envelope, FLAGS) or 0
     local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
