@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(200);
 /// After a run has taken this long, the rest is so many times as long as the step before took, but no shorter than
-/// [`SHORTEST_REST`] and no longer than usual. So a quarter of the time is spent on steps.
+/// [`SHORTEST_REST`] and no longer than usual. So at most a quarter of the time is spent on steps, unless they take longer than
+/// usual rests.
 const LONG_RUN: Duration = Duration::from_secs(60);
 const REST_OF_LONG_RUN: u32 = 3;
 const SHORTEST_REST: Duration = Duration::from_millis(20);
@@ -78,10 +79,9 @@ impl Pruner {
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Pruned>, MaintenanceError> {
         let started = Instant::now();
         self.begun.get_or_insert(started);
-        let pruned = self
-            .journal
-            .prune(&self.retention.at(now_ms), BATCH)
-            .await?;
+        let pruned = self.journal.prune(&self.retention.at(now_ms), BATCH).await;
+        // A journal that was away has other work to make up for first.
+        let pruned = pruned.inspect_err(|_| self.begun = None)?;
         self.step_took = started.elapsed();
         self.pruned.payloads += pruned.payloads;
         self.pruned.records += pruned.records;
