@@ -338,15 +338,14 @@ local OTHER_LANE_MS = 1000
 -- Takes those of these due entries of a lane out of `envelopes` of which another lane has the key as well: the journal had been
 -- set back, and the key was registered for another lane since then. A whole entry was registered last, so it is sent by
 -- its own lane, and not by this one. Of bare entries the journal says which lane is right: each is leased in its turn, and is
--- looked up. An envelope that is cut short within its lane stays: its worker sets it aside. The result is what is put back into this lane, each with its score before it; nil if nothing is.
+-- looked up. An envelope that is cut short within its lane stays: its worker sets it aside. The result is what is put back
+-- into this lane, each with its score before it; nil if nothing is.
 local function leave_to_other_lanes(lane, keys, envelopes)
   local waiting
   for i, key in ipairs(keys) do
     local envelope = envelopes[i]
-    local has_lane = envelope and #envelope > LANE_LEN
-      and #envelope > LANE_LEN + struct.unpack('>I2', envelope, LANE_LEN)
-    local own = has_lane and lane_of(envelope) or lane
-    if own ~= lane then
+    local own = envelope and #envelope > LANE_LEN and lane_of(envelope) or lane
+    if own ~= lane and #own == struct.unpack('>I2', envelope, LANE_LEN) then
       local is_leased = has_lease(key)
       envelopes[i] = ''
       if not is_bare(envelope) then
