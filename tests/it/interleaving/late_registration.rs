@@ -45,6 +45,13 @@ impl Registrant {
         }
     }
 
+    /// The first server, whose registration the journal has, and its call that would put it into the schedule.
+    async fn accepted(world: &World) -> (Self, Held) {
+        let mut first = Self::begin(world, 0);
+        let late = first.until("schedule.register", 1).await;
+        (first, late.expect("it is held"))
+    }
+
     /// Lets its calls go until it makes this one for the given time, which stays held. `None` if it has ended before.
     async fn until(&mut self, name: &str, time: usize) -> Option<Held> {
         let mut seen = 0;
@@ -83,11 +90,7 @@ async fn judge(kind: Kind) -> (Arc<World>, Server) {
 async fn what_is_repeated_elsewhere_is_called_once() {
     for kind in KINDS {
         let (world, judge) = judge(kind).await;
-        let mut first = Registrant::begin(&world, 0);
-        let late = first
-            .until("schedule.register", 1)
-            .await
-            .expect("it is held");
+        let (first, late) = Registrant::accepted(&world).await;
         // It is accepted, and not in the schedule. The other server finds that, and again.
         let mut second = Registrant::begin(&world, 1);
         let asks_again = second.until("schedule.holds", 3).await;
@@ -121,11 +124,7 @@ async fn what_is_repeated_elsewhere_is_called_once() {
 async fn what_is_repeated_elsewhere_and_cancelled_is_not_called() {
     for kind in KINDS {
         let (world, judge) = judge(kind).await;
-        let mut first = Registrant::begin(&world, 0);
-        let late = first
-            .until("schedule.register", 1)
-            .await
-            .expect("it is held");
+        let (first, late) = Registrant::accepted(&world).await;
         let mut second = Registrant::begin(&world, 1);
         let asks_again = second.until("schedule.holds", 3).await;
         // Its lease is given as soon as no registration can be on its way that would be sent without a question.
@@ -152,11 +151,7 @@ async fn what_is_repeated_elsewhere_and_cancelled_is_not_called() {
 async fn what_never_arrives_is_put_in_by_its_repetition() {
     for kind in KINDS {
         let (world, judge) = judge(kind).await;
-        let mut first = Registrant::begin(&world, 0);
-        let lost = first
-            .until("schedule.register", 1)
-            .await
-            .expect("it is held");
+        let (first, lost) = Registrant::accepted(&world).await;
         // Its server dies here.
         first.gate.die();
         first.registering.abort();
