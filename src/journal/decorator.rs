@@ -10,10 +10,10 @@ use super::{
     JobAdded, JobMatches, JobOrdered, JobPage, JobStep, JobStepped, JobTrial, Journal,
     JournalActivity, JournalApiKeys, JournalAuditLog, JournalCounts, JournalDefaultKeys,
     JournalEndpoints, JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites,
-    LaneOrder, ListedUnchanged, Noting, Order, PageBodies, Payload, Pending, PersonAct, PlacesPage,
-    Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording, RegisterResult, Registering,
-    RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint,
-    TakenJob, Transition,
+    LaneOrder, ListedUnchanged, Noting, Order, PageBodies, PartitionWork, Payload, Pending,
+    PersonAct, PlacesPage, Prune, Pruned, ReasonCounts, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, RemovingEndpoint, RevokingApiKey, SettingAside, SettingEndpoint,
+    SnapshotPage, StoredEndpoint, TakenJob, Transition,
 };
 use crate::domain::activity::{ActivityBucket, ActivityCounts};
 use crate::domain::attempt::Attempt;
@@ -459,6 +459,11 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
         let calling = self.inner().prune(prune, limit);
         self.around(JournalCall::Prune, calling).await
+    }
+
+    async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError> {
+        let calling = self.inner().tend_partitions(work);
+        self.around(JournalCall::TendPartitions, calling).await
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {

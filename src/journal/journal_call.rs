@@ -62,6 +62,8 @@ pub enum JournalCall {
     Note,
     Rebuilding,
     Prune,
+    /// [`JournalMaintenance::tend_partitions`](super::JournalMaintenance::tend_partitions).
+    TendPartitions,
     Duty,
     Recall,
     Remember,

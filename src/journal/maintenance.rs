@@ -3,7 +3,7 @@
 
 use super::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError, Noting,
-    PageBodies, Pending, PlacesPage, Prune, Pruned, Rebuild,
+    PageBodies, PartitionWork, Pending, PlacesPage, Prune, Pruned, Rebuild,
 };
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
@@ -68,6 +68,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
 
     /// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
+
+    /// Does the next step of making partitions for bodies ahead of their time, and of dropping those that are old. Does nothing
+    /// in a database without partitions.
+    async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError>;
 
     /// Asks for a maintenance duty, which only one instance has at a time. Returns `true` if this instance
     /// has the duty for `ttl_ms` from now, `false` if another instance has it.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 /// The names under which the position of pruning is stored, for bodies and for whole notifications, and the instant before
 /// which dead letters were deleted.
-const PAYLOADS_PRUNED: &str = "payloads_pruned";
+pub(super) const PAYLOADS_PRUNED: &str = "payloads_pruned";
 pub(super) const RECORDS_PRUNED: &str = "records_pruned";
 pub(super) const DEAD_PRUNED: &str = "dead_pruned";
 
@@ -36,13 +36,22 @@ pub struct Pruned {
     pub more: bool,
 }
 
+/// What is done about the partitions of bodies, in databases that have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionWork {
+    /// The time, in milliseconds since 1970. What is registered has instants of the same clock.
+    pub now_ms: i64,
+    /// For how long bodies are kept after a notification was delivered or cancelled, in milliseconds; `None`: for ever.
+    pub payloads_kept_ms: Option<i64>,
+}
+
 /// The database calls of one step of pruning. Each database implements them. A step is one transaction.
 #[async_trait]
 pub(super) trait PruningStore: Send {
     /// The error of a statement that failed.
     type Error: From<JournalError>;
 
-    /// The value that is stored under a name.
+    /// The value that is stored under a name. No other step reads or changes it before the transaction ends.
     async fn recall(&mut self, name: &str) -> Result<Option<String>, Self::Error>;
 
     /// Stores a value under a name.
@@ -56,6 +65,13 @@ pub(super) trait PruningStore: Send {
         before_ms: i64,
         limit: usize,
     ) -> Result<Vec<EndedRow>, Self::Error>;
+
+    /// How many notifications a step passes at most of which it deletes at most `limit` bodies.
+    fn passed_at_once(&self, limit: usize) -> usize;
+
+    /// Of these notifications, those whose bodies must be deleted one by one: the others have none, or one that is dropped with
+    /// its partition. The order stays.
+    async fn deleted_singly(&mut self, found: &[EndedRow]) -> Result<Vec<EndedRow>, Self::Error>;
 
     /// Of these notifications, those that still have the same end. They keep it until the transaction ends.
     /// Without this, a delivered notification that is sent again meanwhile would lose its body, or be deleted.
@@ -108,10 +124,8 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     prune: &Prune,
     limit: usize,
 ) -> Result<Pruned, S::Error> {
-    let before_ms = prune.payloads_before_ms;
-    let (payloads, more_payloads) = ended(store, PAYLOADS_PRUNED, before_ms, limit).await?;
-    let before_ms = prune.records_before_ms;
-    let (records, more_records) = ended(store, RECORDS_PRUNED, before_ms, limit).await?;
+    let (payloads, more_payloads) = bodies(store, prune.payloads_before_ms, limit).await?;
+    let (records, more_records) = records(store, prune.records_before_ms, limit).await?;
     let both: Vec<EndedRow> = payloads.iter().chain(&records).copied().collect();
     let still = store.still_ended(&both).await?;
     let rows = |found: Vec<EndedRow>| {
@@ -144,30 +158,66 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     })
 }
 
-/// The next notifications that were delivered or cancelled before `before_ms`, and whether there may be more
-/// of them. Continues after the position that is stored under `name`, so no row is read twice. A notification
-/// that ends later comes after that position, so none is missed. This is also true for a dead letter that is
-/// discarded later, and for a delivered notification that is sent again: each ends anew.
-async fn ended<S: PruningStore + ?Sized>(
+/// The next notifications that were delivered or cancelled before `before_ms` and whose bodies are to be deleted, at most
+/// `limit`; and whether there may be more of them.
+async fn bodies<S: PruningStore + ?Sized>(
     store: &mut S,
-    name: &str,
     before_ms: i64,
     limit: usize,
 ) -> Result<(Vec<EndedRow>, bool), S::Error> {
-    let after = match store.recall(name).await? {
-        None => Cursor {
-            at_ms: i64::MIN,
-            row: i64::MIN,
-        },
-        Some(text) => read_position(&text)?,
+    let after = position(store, PAYLOADS_PRUNED).await?;
+    let at_once = store.passed_at_once(limit);
+    let found = store.ended(after, before_ms, at_once).await?;
+    let singly: Vec<EndedRow> = (store.deleted_singly(&found).await?.into_iter())
+        .filter(|ended| !ended.is_dead)
+        .collect();
+    // What comes after the last one that this step deletes is passed by the next step.
+    let last = match singly.get(limit.wrapping_sub(1)) {
+        Some(last) if singly.len() > limit => Some(last),
+        _ => found.last(),
     };
+    pass(store, PAYLOADS_PRUNED, last).await?;
+    let more = singly.len() > limit || found.len() >= at_once;
+    Ok((singly.into_iter().take(limit).collect(), more))
+}
+
+/// The next notifications that were delivered or cancelled before `before_ms`, and whether there may be more of them.
+async fn records<S: PruningStore + ?Sized>(
+    store: &mut S,
+    before_ms: i64,
+    limit: usize,
+) -> Result<(Vec<EndedRow>, bool), S::Error> {
+    let after = position(store, RECORDS_PRUNED).await?;
     let found = store.ended(after, before_ms, limit).await?;
-    if let Some(EndedRow { ended_ms, row, .. }) = found.last() {
-        store.remember(name, &format!("{ended_ms}/{row}")).await?;
-    }
+    pass(store, RECORDS_PRUNED, found.last()).await?;
     let more = found.len() >= limit;
     let found = found.into_iter().filter(|ended| !ended.is_dead);
     Ok((found.collect(), more))
+}
+
+/// The position that is stored under `name`. Each step continues after it, so no row is read twice. A notification that ends
+/// later comes after that position, so none is missed. This is also true for a dead letter that is discarded later, and for
+/// a delivered notification that is sent again: each ends anew.
+async fn position<S: PruningStore + ?Sized>(store: &mut S, name: &str) -> Result<Cursor, S::Error> {
+    let Some(text) = store.recall(name).await? else {
+        return Ok(Cursor {
+            at_ms: i64::MIN,
+            row: i64::MIN,
+        });
+    };
+    Ok(read_position(&text)?)
+}
+
+/// Stores the position after `last`.
+async fn pass<S: PruningStore + ?Sized>(
+    store: &mut S,
+    name: &str,
+    last: Option<&EndedRow>,
+) -> Result<(), S::Error> {
+    let Some(EndedRow { ended_ms, row, .. }) = last else {
+        return Ok(());
+    };
+    store.remember(name, &format!("{ended_ms}/{row}")).await
 }
 
 /// Stores that dead letters from before `before_ms` are deleted, so that whoever reads that time knows that it is not whole.

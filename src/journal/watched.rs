@@ -99,6 +99,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Note
         | JournalCall::Rebuilding
         | JournalCall::Prune
+        | JournalCall::TendPartitions
         | JournalCall::Duty
         | JournalCall::Recall
         | JournalCall::Remember

@@ -8,7 +8,7 @@
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
-use crate::journal::{JournalMaintenance, Prune, Pruned};
+use crate::journal::{JournalMaintenance, PartitionWork, Prune, Pruned};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,6 +47,15 @@ impl Retention {
             dead_before_ms: before(self.dead_ms),
         }
     }
+
+    /// What is to be done about partitions at this instant.
+    #[must_use]
+    pub const fn partition_work(&self, now_ms: i64) -> PartitionWork {
+        PartitionWork {
+            now_ms,
+            payloads_kept_ms: self.payloads_ms,
+        }
+    }
 }
 
 /// The duty that forgets old notifications.
@@ -58,6 +67,8 @@ pub struct Pruner {
     begun: Option<Instant>,
     /// How long the last step took.
     step_took: Duration,
+    /// When there was nothing more to do for partitions; `None` if there is.
+    tended: Option<Instant>,
 }
 
 impl Pruner {
@@ -70,6 +81,7 @@ impl Pruner {
             pruned: Pruned::default(),
             begun: None,
             step_took: Duration::ZERO,
+            tended: None,
         }
     }
 
@@ -83,14 +95,30 @@ impl Pruner {
         let pruned = self.journal.prune(&self.retention.at(now_ms), BATCH).await;
         // A journal that was away has other work to make up for first.
         let pruned = pruned.inspect_err(|_| self.begun = None)?;
-        self.step_took = started.elapsed();
         self.pruned.payloads += pruned.payloads;
         self.pruned.records += pruned.records;
-        if pruned.more {
+        let is_due = (self.tended).is_none_or(|tended| tended.elapsed() >= RUN_REST);
+        let tended_more = (is_due || !pruned.more) && self.tend(now_ms).await;
+        self.step_took = started.elapsed();
+        if pruned.more || tended_more {
             return Ok(Step::More);
         }
         self.begun = None;
         Ok(Step::Done(std::mem::take(&mut self.pruned)))
+    }
+
+    /// Does the next step for the partitions of bodies. Returns whether there is another one that need not wait. If this fails,
+    /// bodies are deleted one by one, so pruning goes on.
+    async fn tend(&mut self, now_ms: i64) -> bool {
+        let work = self.retention.partition_work(now_ms);
+        let tended = self.journal.tend_partitions(&work).await;
+        let tended = tended.unwrap_or_else(|error| {
+            tracing::warn!(%error, "no partition of bodies can be made or dropped in the journal now; it is tried again");
+            Pruned::default()
+        });
+        self.pruned.payloads += tended.payloads;
+        self.tended = (!tended.more).then(Instant::now);
+        tended.more
     }
 
     /// Forgets all notifications that are old at `now_ms`.

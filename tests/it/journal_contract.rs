@@ -29,6 +29,7 @@ mod pending;
 mod places;
 mod postgres_later;
 mod postgres_outages;
+mod postgres_partitions;
 mod postgres_reading;
 mod postgres_sharing;
 mod recording;

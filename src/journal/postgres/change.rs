@@ -45,16 +45,16 @@ impl PostgresCall for ApplyChange<'_> {
                 return Ok(refused);
             }
         };
-        // Pruning locks the status before it deletes the payload, so it waits until this transaction ends.
-        if changing.change.needs_payload() && !has_payload(&mut transaction, stored.row_id).await? {
-            transaction.rollback().await?;
-            return Ok(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
-        }
         if changing.change.needs_payload()
             && order::has_higher(&mut transaction, &before.snapshot).await?
         {
             transaction.rollback().await?;
             return Ok(ChangeResult::Superseded(Box::new(before.snapshot)));
+        }
+        // Pruning locks the status before it deletes the payload, so it waits until this transaction ends.
+        if changing.change.needs_payload() && !has_payload(&mut transaction, stored.row_id).await? {
+            transaction.rollback().await?;
+            return Ok(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
         }
         stored.note_priority(changing);
         let delivered = delivery_of(&mut transaction, &before).await?;
@@ -98,14 +98,15 @@ pub(super) async fn change_all(
                 continue;
             }
         };
-        if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
-            results.push(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
-            continue;
-        }
         if changing.change.needs_payload()
             && order::has_higher(connection, &before.snapshot).await?
         {
             results.push(ChangeResult::Superseded(Box::new(before.snapshot)));
+            continue;
+        }
+        // Last, since it may move the body.
+        if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
+            results.push(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
             continue;
         }
         stored.note_priority(changing);
@@ -129,12 +130,22 @@ pub(super) async fn change_all(
     Ok(results)
 }
 
+/// Whether the body of a notification is there. If its partition is being emptied, the body is moved out of it, since it is
+/// needed again from now on.
 async fn has_payload(connection: &mut PgConnection, row_id: i64) -> Result<bool, PostgresFailure> {
-    let found =
-        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = $1)")
-            .bind(row_id)
-            .fetch_one(connection)
-            .await?;
+    let found = sqlx::query_scalar(
+        "WITH moved AS (
+            UPDATE payloads SET kept = TRUE
+            WHERE notification = $1 AND NOT kept AND notification < (
+                SELECT CAST(split_part(value, '/', 1) AS BIGINT)
+                FROM meta WHERE name = 'kept:payloads_live'
+            )
+         )
+         SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = $1)",
+    )
+    .bind(row_id)
+    .fetch_one(connection)
+    .await?;
     Ok(found)
 }
 

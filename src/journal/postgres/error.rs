@@ -12,6 +12,14 @@ use crate::journal::JournalError;
 
 /// The SQLSTATE of a statement that waited for a lock longer than `lock_timeout`.
 pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// The SQLSTATE of a row that violates a constraint, also that of a partition.
+pub(super) const CHECK_VIOLATION: &str = "23514";
+/// The SQLSTATE of a table that exists already.
+pub(super) const DUPLICATE_TABLE: &str = "42P07";
+/// The SQLSTATE of a table that cannot be made as it is described, such as a partition that overlaps with another one.
+pub(super) const INVALID_OBJECT_DEFINITION: &str = "42P17";
+/// The SQLSTATE of a statement that took longer than `statement_timeout`.
+pub(super) const QUERY_CANCELED: &str = "57014";
 /// The SQLSTATE of an insertion whose key exists already.
 pub(super) const UNIQUE_VIOLATION: &str = "23505";
 

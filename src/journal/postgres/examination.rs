@@ -19,6 +19,10 @@ const READ_EVERYTHING: &str = "
     SET LOCAL enable_sort = on;
     SET LOCAL max_parallel_workers_per_gather = 2";
 
+/// No partition is dropped from now on. Before the first statement that reads, since that determines which rows are seen: bodies
+/// that are moved later would be missed if the partition where they were is dropped.
+const KEEP_PARTITIONS: &str = "LOCK TABLE payloads IN ACCESS SHARE MODE";
+
 /// The statement that finds each fault: the first notifications that have it, each row with the total number.
 const FAULTS: [(Fault, &str); 2] = [
     (
@@ -51,6 +55,7 @@ impl PostgresCall for Examine {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Examined, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        reading.execute(KEEP_PARTITIONS).await?;
         reading.execute(READ_EVERYTHING).await?;
         let mut examined = Examined {
             counters: ReadCounts.run(&mut reading).await?,

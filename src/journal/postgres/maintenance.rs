@@ -12,6 +12,7 @@ use super::examination;
 use super::lanes;
 use super::later;
 use super::meta;
+use super::partitions;
 use super::pending;
 use super::places;
 use super::pruning;
@@ -24,7 +25,8 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
-    JournalMaintenance, Noting, Pending, PersonAct, PlacesPage, Prune, Pruned, Rebuild,
+    JournalMaintenance, Noting, PartitionWork, Pending, PersonAct, PlacesPage, Prune, Pruned,
+    Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -118,6 +120,12 @@ impl JournalMaintenance for PostgresJournal {
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
         let call = pruning::PruneOldest { prune, limit };
         self.connections.write(&call).await
+    }
+
+    async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError> {
+        self.connections
+            .write(&partitions::TendPartitions(work))
+            .await
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {

@@ -44,6 +44,18 @@ pub(super) async fn recall(
     Ok(value)
 }
 
+/// The value that is stored under a name, which nobody else can lock or change before the transaction ends.
+pub(super) async fn recall_locked(
+    connection: &mut PgConnection,
+    name: &str,
+) -> Result<Option<String>, PostgresFailure> {
+    let value = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || $1 FOR UPDATE")
+        .bind(name)
+        .fetch_optional(connection)
+        .await?;
+    Ok(value)
+}
+
 /// Stores a value under a name.
 pub(super) async fn remember(
     connection: &mut PgConnection,

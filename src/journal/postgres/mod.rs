@@ -36,6 +36,7 @@ mod maintenance;
 mod meta;
 mod open;
 mod order;
+mod partitions;
 mod pending;
 mod places;
 mod pruning;

@@ -3,6 +3,7 @@
 use super::PostgresJournal;
 use super::connections::Connections;
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
+use super::partitions::owner;
 use super::schema::{self, Schema};
 use super::session::connect;
 use crate::journal::JournalError;
@@ -95,6 +96,13 @@ impl PostgresJournal {
             )),
             _ => at(PostgresFailure::from(error).into()),
         })?;
+        let owner = owner(&mut connection).await;
+        if owner.map_err(|error| at(error.into()))?.is_none() {
+            tracing::info!(
+                "the user of the journal does not own its tables, or may not make any: bodies are deleted one by one, not with \
+                 the partition of their time"
+            );
+        }
         *self.held.lock().await = Some(connection);
         Ok(())
     }

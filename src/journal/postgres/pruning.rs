@@ -5,7 +5,8 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
-use super::meta::{recall, remember};
+use super::meta::{recall_locked, remember};
+use super::partitions::{owner, partitions};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
@@ -15,6 +16,9 @@ use sqlx::postgres::PgConnection;
 use std::collections::HashSet;
 
 const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
+
+/// Most bodies are dropped with their partition, so most notifications are only passed.
+const PASSED_FOR_EACH: usize = 8;
 
 /// See [`crate::journal::JournalMaintenance::prune`].
 pub(super) struct PruneOldest<'call> {
@@ -39,7 +43,7 @@ impl PruningStore for PgConnection {
     type Error = PostgresFailure;
 
     async fn recall(&mut self, name: &str) -> Result<Option<String>, PostgresFailure> {
-        recall(self, name).await
+        recall_locked(self, name).await
     }
 
     async fn remember(&mut self, name: &str, value: &str) -> Result<(), PostgresFailure> {
@@ -64,6 +68,38 @@ impl PruningStore for PgConnection {
         .fetch_all(self)
         .await?;
         Ok(found.into_iter().map(EndedRow::from).collect())
+    }
+
+    fn passed_at_once(&self, limit: usize) -> usize {
+        limit.saturating_mul(PASSED_FOR_EACH)
+    }
+
+    async fn deleted_singly(
+        &mut self,
+        found: &[EndedRow],
+    ) -> Result<Vec<EndedRow>, PostgresFailure> {
+        let there = match owner(self).await? {
+            Some(_) => partitions(self).await?,
+            // Nobody may drop them.
+            None => Vec::new(),
+        };
+        let has_partition = |ended: &EndedRow| there.iter().any(|one| one.has(ended.row));
+        let divided: Vec<i64> = (found.iter())
+            .filter(|ended| has_partition(ended))
+            .map(|ended| ended.row)
+            .collect();
+        if divided.is_empty() {
+            return Ok(found.to_vec());
+        }
+        let kept: Vec<i64> = sqlx::query_scalar(
+            "SELECT notification FROM payloads WHERE notification = ANY($1) AND kept",
+        )
+        .bind(divided)
+        .fetch_all(self)
+        .await?;
+        let kept: HashSet<i64> = kept.into_iter().collect();
+        let is_single = |ended: &&EndedRow| !has_partition(ended) || kept.contains(&ended.row);
+        Ok(found.iter().filter(is_single).copied().collect())
     }
 
     async fn still_ended(&mut self, found: &[EndedRow]) -> Result<HashSet<i64>, PostgresFailure> {

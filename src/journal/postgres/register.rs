@@ -72,8 +72,14 @@ const REGISTER: &str = "
             order_group, order_number, CASE WHEN first_due_ms > registered_ms + 10000 THEN lane END
         FROM fresh
     ), payload AS (
-        INSERT INTO payloads (notification, headers, body)
-        SELECT row_id, headers, body FROM fresh
+        INSERT INTO payloads (notification, headers, body, kept)
+        SELECT row_id, headers, body, NOT (
+            row_id >= COALESCE((SELECT CAST(split_part(value, '/', 1) AS BIGINT)
+                FROM meta WHERE name = 'kept:payloads_live'), 0)
+            AND row_id < COALESCE((SELECT CAST(split_part(value, '/', 2) AS BIGINT)
+                FROM meta WHERE name = 'kept:payloads_live'), 0)
+        )
+        FROM fresh
     )
     SELECT array_agg(place) FROM fresh";
 

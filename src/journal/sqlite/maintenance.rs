@@ -21,7 +21,8 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
-    JournalMaintenance, Noting, Pending, PersonAct, PlacesPage, Prune, Pruned, Rebuild,
+    JournalMaintenance, Noting, PartitionWork, Pending, PersonAct, PlacesPage, Prune, Pruned,
+    Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -94,6 +95,11 @@ impl JournalMaintenance for SqliteJournal {
         let pruned = pruning::prune(transaction.connection(), prune, limit).await?;
         transaction.commit().await?;
         Ok(pruned)
+    }
+
+    /// Nothing: the file has no partitions.
+    async fn tend_partitions(&self, _work: &PartitionWork) -> Result<Pruned, JournalError> {
+        Ok(Pruned::default())
     }
 
     /// Always `true`: no other instance writes to the file, so this one has all duties.

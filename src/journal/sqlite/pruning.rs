@@ -61,6 +61,14 @@ impl PruningStore for SqliteConnection {
         Ok(found.into_iter().map(EndedRow::from).collect())
     }
 
+    fn passed_at_once(&self, limit: usize) -> usize {
+        limit
+    }
+
+    async fn deleted_singly(&mut self, found: &[EndedRow]) -> Result<Vec<EndedRow>, SqliteFailure> {
+        Ok(found.to_vec())
+    }
+
     /// No other connection writes during this transaction, so nothing has changed.
     async fn still_ended(&mut self, found: &[EndedRow]) -> Result<HashSet<i64>, SqliteFailure> {
         Ok(found.iter().map(|ended| ended.row).collect())

@@ -140,6 +140,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Note
         | JournalCall::Rebuilding
         | JournalCall::Prune
+        | JournalCall::TendPartitions
         | JournalCall::Duty
         | JournalCall::Recall
         | JournalCall::Remember

@@ -118,11 +118,12 @@ pub async fn older_postgres(filled: &PostgresStore, version: i64) -> String {
     format!("{}?options=-c%20search_path%3D{schema}", filled.url)
 }
 
-/// The columns of a table that can be written to.
+/// The columns of a table that can be written to. In a schema in which `payloads` has no partitions yet, all bodies are kept.
 async fn columns(connection: &mut PgConnection, schema: &str, table: &str) -> String {
     let columns: Vec<String> = sqlx::query_scalar(
         "SELECT column_name::TEXT FROM information_schema.columns
          WHERE table_schema = $1 AND table_name = $2 AND is_generated = 'NEVER'
+            AND (table_name, column_name) <> ('payloads', 'kept')
          ORDER BY ordinal_position",
     )
     .bind(schema)

@@ -271,7 +271,7 @@ async fn one_delivered(store: &PostgresStore, wholly: bool) -> (Arc<PostgresJour
 }
 
 /// Waits until a session of this database waits for a lock.
-async fn until_one_waits(store: &PostgresStore) {
+pub async fn until_one_waits(store: &PostgresStore) {
     let mut looking = connect(&store.url).await;
     let waiting = async {
         loop {
