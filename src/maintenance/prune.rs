@@ -3,8 +3,7 @@
 //! It works in small steps with rests between them: each step is one transaction, and in SQLite registrations
 //! and recordings wait for that transaction. A run that takes long has shorter rests: more becomes old than the usual rests
 //! let it forget, or much became old at once, and the journal must not grow for ever. A pending notification is never
-//! forgotten. A dead letter waits for
-//! a replay or a discard, so it is forgotten only if that is configured.
+//! forgotten. A dead letter waits for a replay or a discard, so it is forgotten only if that is configured.
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;

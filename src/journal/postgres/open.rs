@@ -3,7 +3,7 @@
 use super::PostgresJournal;
 use super::connections::Connections;
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
-use super::partitions::owner;
+use super::payload_partition::owner;
 use super::schema::{self, Schema};
 use super::session::connect;
 use crate::journal::JournalError;

@@ -6,7 +6,7 @@ use super::error::PostgresFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall_locked, remember};
-use super::partitions::{owner, partitions};
+use super::payload_partition::{owner, partitions};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};

@@ -1,0 +1,207 @@
+//! The partitions of the table `payloads` as they are in the database, and how they are changed. What is done with them, and when,
+//! is in [`super::partitions`].
+
+use super::error::{
+    CHECK_VIOLATION, DUPLICATE_TABLE, INVALID_OBJECT_DEFINITION, LOCK_NOT_AVAILABLE,
+    PostgresFailure, QUERY_CANCELED, code,
+};
+use crate::journal::JournalError;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor as _};
+use std::fmt;
+
+/// From which row number until which one bodies are put into the partition of their time. Both only ever grow. The statements that
+/// register and that send again read this value in `meta`.
+pub(super) const LIVE: &str = "payloads_live";
+
+/// How long a step waits for each lock, how long each of its statements may take, and how long PostgreSQL waits for the commit if
+/// this server stands still. Transactions that begin meanwhile wait for it.
+const LIMITS: &str = "
+    SET LOCAL lock_timeout = 250;
+    SET LOCAL statement_timeout = 500;
+    SET LOCAL idle_in_transaction_session_timeout = 500";
+
+/// The row numbers of what was registered at an instant begin with this one. See the table `notifications`.
+pub(super) const fn first_row_of(at_ms: i64) -> i64 {
+    at_ms << 21
+}
+
+/// Row numbers from one until another. Stored in `meta` as `FROM/UNTIL`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowRange {
+    pub(super) from: i64,
+    pub(super) until: i64,
+}
+
+impl RowRange {
+    /// No rows.
+    pub(super) const NOTHING: Self = Self { from: 0, until: 0 };
+
+    pub(super) fn read(text: Option<&str>) -> Result<Self, JournalError> {
+        let Some(text) = text else {
+            return Ok(Self::NOTHING);
+        };
+        let read = || {
+            let (from, until) = text.split_once('/')?;
+            Some(Self {
+                from: from.parse().ok()?,
+                until: until.parse().ok()?,
+            })
+        };
+        read()
+            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is not a range of row numbers")))
+    }
+
+    /// Whether all rows of a partition are in it, and all rows until the given one. A partition that was detached by hand and is
+    /// attached again is not in what was moved meanwhile.
+    pub(super) const fn has_all(self, partition: PayloadPartition, until: i64) -> bool {
+        self.from <= first_row_of(partition.from_ms) && self.until >= until
+    }
+}
+
+/// As it is stored.
+impl fmt::Display for RowRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.from, self.until)
+    }
+}
+
+/// A partition for what is registered from one instant until another, which are in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PayloadPartition {
+    pub(super) from_ms: i64,
+    pub(super) until_ms: i64,
+}
+
+impl PayloadPartition {
+    fn from_name(name: &str) -> Option<Self> {
+        let (from, until) = name.strip_prefix("payloads_")?.split_once('_')?;
+        let partition = Self {
+            from_ms: from.parse().ok()?,
+            until_ms: until.parse().ok()?,
+        };
+        (partition.to_string() == name).then_some(partition)
+    }
+
+    /// Whether the body of this notification is in it, unless it is in `payloads_kept`.
+    pub(super) fn has(self, row: i64) -> bool {
+        (first_row_of(self.from_ms)..first_row_of(self.until_ms)).contains(&row)
+    }
+}
+
+/// Its name as a table.
+impl fmt::Display for PayloadPartition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "payloads_{}_{}", self.from_ms, self.until_ms)
+    }
+}
+
+/// What one must know to make and to drop partitions.
+pub(super) struct Owner {
+    /// The schema of the tables, as SQL names it.
+    pub(super) schema: String,
+    /// The user that owns the tables, as SQL names it.
+    pub(super) role: String,
+}
+
+/// Which user owns the tables; `None` if the user of this connection may not make or drop partitions. Asked at each step, so that
+/// a change of rights needs no restart.
+pub(super) async fn owner(connection: &mut PgConnection) -> Result<Option<Owner>, PostgresFailure> {
+    let found: Option<(String, String)> = sqlx::query_as(
+        "SELECT quote_ident(n.nspname), quote_ident(pg_get_userbyid(c.relowner))
+         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         WHERE c.oid = 'payloads_live'::regclass
+            AND pg_has_role(c.relowner, 'USAGE')
+            AND has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(c.relowner, n.oid, 'CREATE')",
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.map(|(schema, role)| Owner { schema, role }))
+}
+
+/// All partitions that are there, oldest first.
+pub(super) async fn partitions(
+    connection: &mut PgConnection,
+) -> Result<Vec<PayloadPartition>, PostgresFailure> {
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT c.relname::TEXT FROM pg_inherits AS i
+         JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS p ON p.oid = i.inhparent
+         WHERE i.inhparent = 'payloads_live'::regclass AND c.relnamespace = p.relnamespace",
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut found: Vec<PayloadPartition> = (names.iter())
+        .filter_map(|name| PayloadPartition::from_name(name))
+        .collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Executes statements that others wait for, unless others are in the way for long. Returns whether they were executed. If not,
+/// the transaction must be rolled back.
+pub(super) async fn at_a_quiet_moment(
+    transaction: &mut PgConnection,
+    statements: String,
+) -> Result<bool, PostgresFailure> {
+    transaction.execute(LIMITS).await?;
+    match sqlx::raw_sql(AssertSqlSafe(statements))
+        .execute(transaction)
+        .await
+    {
+        Ok(_) => Ok(true),
+        // Others were in the way; or another server made a partition for that time at this moment, perhaps a longer one; or
+        // `payloads_rest` has bodies of that time, because a partition was removed by hand.
+        Err(error) => match code(&error).as_deref() {
+            Some(
+                LOCK_NOT_AVAILABLE
+                | QUERY_CANCELED
+                | DUPLICATE_TABLE
+                | INVALID_OBJECT_DEFINITION
+                | CHECK_VIOLATION,
+            ) => {
+                tracing::info!(%error, "a partition of bodies cannot be made or dropped at this moment; it is tried again");
+                Ok(false)
+            }
+            _ => Err(error.into()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_name_is_its_time() {
+        fn check(name: &str, expected: Option<(i64, i64)>) {
+            let found = PayloadPartition::from_name(name);
+            assert_eq!(
+                found.map(|one| (one.from_ms, one.until_ms)),
+                expected,
+                "{name}"
+            );
+            if let Some(found) = found {
+                assert_eq!(found.to_string(), name);
+            }
+        }
+        check("payloads_0_3600000", Some((0, 3_600_000)));
+        check("payloads_rest", None);
+        check("payloads_1", None);
+        check("payloads_01_2", None);
+        check("payloads_1_x", None);
+        check("others_1_2", None);
+    }
+
+    #[test]
+    fn the_live_rows_are_read_as_they_are_written() {
+        let live = RowRange { from: 1, until: 2 };
+        assert_eq!(
+            RowRange::read(Some(&live.to_string())).expect("valid"),
+            live
+        );
+        assert_eq!(RowRange::read(None).expect("valid"), RowRange::NOTHING);
+        for damaged in ["", "1", "1/x", "1/2/3"] {
+            assert!(RowRange::read(Some(damaged)).is_err(), "{damaged}");
+        }
+    }
+}
