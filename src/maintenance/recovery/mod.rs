@@ -297,7 +297,11 @@ impl Recovery {
                 Ok(true) => break,
                 // The schedule must be inspected again.
                 Ok(false) | Err(ScheduleError::Rebuilding) => return Ok(()),
-                Err(_) => tokio::time::sleep(INSPECT_SOON).await,
+                // More may be lost while a partition is out of reach.
+                Err(_) => tokio::select! {
+                    () = tokio::time::sleep(INSPECT_SOON) => {}
+                    () = recoverable.wait_for_loss() => return Ok(()),
+                },
             }
         }
         announce_end(resync.done(), started.elapsed());

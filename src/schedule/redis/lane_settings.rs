@@ -67,7 +67,7 @@ async fn configure_partition(
             command.arg(limits).arg(hold);
         }
         let mut reply = context
-            .run(&partition.reads, &partition.configure, &command)
+            .run(&partition.changes, &partition.configure, &command)
             .await?;
         if reply.number()? == 0 {
             return Ok(false);

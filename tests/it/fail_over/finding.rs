@@ -5,10 +5,12 @@ use crate::support::redis_cluster::RedisCluster;
 use crate::support::sentinels::Sentinels;
 use crate::support::within;
 use ringback::clock::ManualClock;
+use ringback::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    ClaimQuota, Entry, Registered, ScheduleError, ScheduleLeases as _, ScheduleReads as _,
+    ClaimQuota, Entry, Registered, ScheduleError, ScheduleLeases as _, ScheduleMaintenance as _,
+    ScheduleReads as _,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -240,6 +242,12 @@ async fn a_registration_counts_only_when_enough_replicas_have_it() {
         panic!("{refused:?}");
     };
     assert!(why.contains("--redis-wait"), "{why}");
+    // So does a hold.
+    let refused = schedule.configure_lanes(&holding()).await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Unavailable(_))),
+        "{refused:?}"
+    );
     servers.resume(replica);
     servers.until_whole().await;
     // It was kept, and counts now.
@@ -248,4 +256,23 @@ async fn a_registration_counts_only_when_enough_replicas_have_it() {
         .await
         .expect("registered");
     assert!(matches!(put, Registered::Existing(_)), "{put:?}");
+    assert!(schedule.configure_lanes(&holding()).await.expect("held"));
+}
+
+/// A hold as it is given without a journal.
+fn holding() -> LaneChanges {
+    let hold = LaneHold {
+        by: "anna".into(),
+        reason: "".into(),
+        since_ms: START_MS,
+    };
+    let change = LaneChange {
+        lane: lane_of("shop-1"),
+        setting: LaneSetting::Hold(Some(hold)),
+        number: 0,
+    };
+    LaneChanges {
+        changes: vec![change],
+        range: None,
+    }
 }

@@ -464,6 +464,22 @@ async fn what_may_be_in_flight_though_its_lease_is_gone_is_not_leased_by_hand() 
     leased(fixture.ask(&LeaseRequest::new(place("1"))).await);
 }
 
+/// Redis was set back to a copy in which it is leased by hand. After that copy, the change had ended, and it was claimed.
+#[tokio::test]
+async fn a_lease_by_hand_that_has_expired_does_not_hide_a_lost_one() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "1", 0).await;
+    leased(fixture.ask(&LeaseRequest::new(place("1"))).await);
+    let lost = START_MS.to_string();
+    scene.command(&["HSET", "{rb:0}:meta", "lost", &lost]).await;
+    fixture.turn_to(CHANGE_LEASE_MS);
+    let one = fixture.ask(&LeaseRequest::new(place("1"))).await;
+    assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
+    fixture.turn_to(LEASE_MS);
+    leased(fixture.ask(&LeaseRequest::new(place("1"))).await);
+}
+
 #[tokio::test]
 async fn what_is_due_by_the_journal_though_not_here_is_not_leased_by_hand() {
     let scene = scene(LIMITS).await;

@@ -45,7 +45,7 @@ if envelope and not expiry then
 end
 if expiry and is_over(expiry) then
   return_lease(key, tonumber(expiry), lease_ms)
-  envelope = call('HGET', JOBS, key)
+  expiry, envelope = false, call('HGET', JOBS, key)
 elseif expiry then
   local holder = call('HGET', CHANGING, key)
   if not holder then return { NOW, WRITES, 'in_flight' } end
