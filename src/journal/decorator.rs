@@ -514,6 +514,11 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
         self.around(JournalCall::Check, calling).await
     }
 
+    /// Not a call of its own: it says nothing about the connections that all other calls use.
+    async fn keep_holding(&self) -> Result<(), JournalError> {
+        self.inner().keep_holding().await
+    }
+
     async fn close(&self) {
         self.inner().close().await;
     }

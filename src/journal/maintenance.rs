@@ -105,6 +105,15 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// Checks that notifications can be registered and attempts recorded. Does both and rolls them back.
     async fn check(&self) -> Result<(), JournalError>;
 
+    /// Makes sure that the lock is held that keeps servers with another schedule away from this journal, if one was taken
+    /// that may be lost. To be called now and then.
+    ///
+    /// # Errors
+    /// [`JournalError::Refused`] if such a server uses the journal by now. Then both would send everything.
+    async fn keep_holding(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     /// Waits for the calls in flight, then closes the journal.
     async fn close(&self);
 }

@@ -26,6 +26,7 @@ pub mod audit;
 pub mod difference;
 pub mod duty;
 pub mod error;
+mod in_use;
 mod lane_settings;
 pub mod later_lanes;
 pub mod probe;
@@ -109,6 +110,8 @@ impl Maintenance {
         if let Some(journal) = journal {
             let work = lane_settings::follow(journal.clone(), schedule.clone());
             duties.push(("lane settings", until(stop.clone(), work)));
+            let work = in_use::keep(journal.clone());
+            duties.push(("lock of the journal", until(stop.clone(), work)));
             // While the schedule is being loaded, a comparison would only find what is not loaded yet.
             let clock = schedule.clock();
             let duty = Reconciler::new(journal.clone(), schedule.clone());
@@ -135,7 +138,7 @@ impl Maintenance {
 /// Brings the settings of lanes before the first claim. A schedule in Redis may be emptied by another server now, or
 /// be out of reach for a moment. Then nothing is claimed until the duty has brought them.
 async fn bring_first(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<(), ScheduleError> {
-    match bring_settings(journal, schedule).await {
+    match bring_settings(journal, schedule, None).await {
         Err(_) if schedule.recoverable().is_some() => Ok(()),
         Err(SettingsSyncError::Schedule(error)) => Err(error),
         Err(SettingsSyncError::Journal(error)) => {

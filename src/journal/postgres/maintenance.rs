@@ -179,6 +179,10 @@ impl JournalMaintenance for PostgresJournal {
         self.connections.write(&call).await
     }
 
+    async fn keep_holding(&self) -> Result<(), JournalError> {
+        self.take_lock_again().await
+    }
+
     async fn close(&self) {
         let resigning = ResignDuties(&self.holder);
         if let Err(error) = self.connections.write(&resigning).await {
@@ -189,7 +193,7 @@ impl JournalMaintenance for PostgresJournal {
             );
         }
         self.connections.close().await;
-        *self.held.lock().await = None;
+        *self.in_use.lock().await = None;
     }
 }
 

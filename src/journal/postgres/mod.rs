@@ -22,6 +22,7 @@ mod error;
 mod examination;
 mod fences;
 mod filtered_pages;
+mod in_use;
 mod job_changes;
 mod job_leases;
 mod job_orders;
@@ -55,8 +56,8 @@ mod survey;
 mod writes;
 
 use connections::Connections;
-pub use open::Sharing;
-use sqlx::postgres::PgConnection;
+use in_use::InUse;
+pub use in_use::Sharing;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -67,6 +68,6 @@ pub struct PostgresJournal {
     /// The name under which this value takes maintenance duties. It is unique; names of instances are not.
     holder: String,
     connections: Connections,
-    /// The session that has the lock of [`PostgresJournal::hold`], which shows that the journal is in use.
-    held: Mutex<Option<PgConnection>>,
+    /// The lock of [`PostgresJournal::hold`].
+    in_use: Mutex<Option<InUse>>,
 }

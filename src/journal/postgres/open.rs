@@ -2,8 +2,7 @@
 
 use super::PostgresJournal;
 use super::connections::Connections;
-use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
-use super::payload_partition::owner;
+use super::error::PostgresFailure;
 use super::schema::{self, Schema};
 use super::session::connect;
 use crate::journal::JournalError;
@@ -15,15 +14,6 @@ use uuid::Uuid;
 
 /// The application name that the server sees, unless the URL gives another.
 const APPLICATION: &str = "ringback";
-
-/// Whether several servers may use a journal at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// Other servers may use the journal too. They must have the same schedule.
-    WithOthers,
-    /// Only this server may use the journal, because its schedule is in its own memory.
-    WithNobody,
-}
 
 impl PostgresJournal {
     /// Opens the journal in a database. `instance` is the name of this process in the rows that it writes.
@@ -64,47 +54,8 @@ impl PostgresJournal {
             instance: instance.into(),
             holder: format!("{instance}/{}", Uuid::now_v7().simple()),
             connections: Connections::new(options),
-            held: Mutex::new(None),
+            in_use: Mutex::new(None),
         })
-    }
-
-    /// Takes a lock that shows other servers that the journal is in use. The lock is released when this value
-    /// is closed or dropped, or when the database server stops.
-    ///
-    /// # Errors
-    /// [`JournalError::Refused`] if another server uses the journal, and one of the two servers does not
-    /// share its journal.
-    pub async fn hold(&self, sharing: Sharing) -> Result<(), JournalError> {
-        let options = self.connections.options();
-        let at = |error| with_location(options, error);
-        let mut connection = connect(options).await.map_err(at)?;
-        // Waits for the lock as long as `lock_timeout` allows: if a server was just killed, PostgreSQL ends
-        // its session a moment later.
-        let lock = match sharing {
-            Sharing::WithOthers => "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))",
-            Sharing::WithNobody => "SELECT pg_advisory_lock(hashtextextended($1, 0))",
-        };
-        let held = sqlx::query(lock)
-            .bind(hold_name(&self.id))
-            .execute(&mut connection)
-            .await;
-        held.map_err(|error| match code(&error).as_deref() {
-            Some(LOCK_NOT_AVAILABLE) => at(JournalError::Refused(
-                "it is in use by another server, and one of the two has its schedule in memory; \
-                 servers that share a journal must share a Redis too"
-                    .into(),
-            )),
-            _ => at(PostgresFailure::from(error).into()),
-        })?;
-        let owner = owner(&mut connection).await;
-        if owner.map_err(|error| at(error.into()))?.is_none() {
-            tracing::info!(
-                "the user of the journal does not own its tables, or may not make any: bodies are deleted one by one, not with \
-                 the partition of their time"
-            );
-        }
-        *self.held.lock().await = Some(connection);
-        Ok(())
     }
 
     /// Brings the schema of a database up to date. Returns the names of the migrations that were applied.
@@ -172,11 +123,6 @@ pub(super) fn with_location(options: &PgConnectOptions, error: JournalError) -> 
             JournalError::Refused(format!("cannot open the journal {place}: {cause}"))
         }
     }
-}
-
-/// The name of the lock of a journal that is in use.
-pub(super) fn hold_name(id: &str) -> String {
-    format!("ringback journal {id}")
 }
 
 /// Reads the journal's id. A new journal gets one first.

@@ -2,7 +2,8 @@
 
 use super::PostgresJournal;
 use super::error::PostgresFailure;
-use super::open::{hold_name, parse, with_location};
+use super::in_use::lock_name;
+use super::open::{parse, with_location};
 use super::schema;
 use super::session::connect;
 use crate::clock::{Clock as _, SystemClock};
@@ -136,7 +137,7 @@ async fn users(db: &mut PgConnection, id: &str) -> Result<JournalUsers, Postgres
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
            AND (classid::bigint << 32) | objid::bigint = hashtextextended($1, 0)",
     )
-    .bind(hold_name(id))
+    .bind(lock_name(id))
     .fetch_all(db)
     .await?;
     Ok(match modes.len() {

@@ -178,6 +178,39 @@ async fn a_server_with_its_schedule_in_memory_shares_with_nobody() {
     alone.hold(Sharing::WithNobody).await.expect("held");
 }
 
+/// Ends the session with the lock of a journal, as a fail-over does, or a pooler.
+async fn end_locks(store: &PostgresStore) {
+    let mut beside = connect(&store.url).await;
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    run(&mut beside, end).await;
+}
+
+#[tokio::test]
+async fn a_lock_whose_session_ended_is_taken_again() {
+    let store = PostgresStore::new();
+    let alone = open(&store, 1).await;
+    alone.hold(Sharing::WithNobody).await.expect("held");
+    end_locks(&store).await;
+    alone.keep_holding().await.expect("held again");
+    let other = open(&store, 2).await;
+    let refused = other.hold(Sharing::WithNobody).await;
+    assert!(
+        matches!(refused, Err(JournalError::Refused(_))),
+        "{refused:?}"
+    );
+    // Another one was faster.
+    end_locks(&store).await;
+    other.hold(Sharing::WithOthers).await.expect("held");
+    let refused = alone.keep_holding().await;
+    assert!(
+        matches!(refused, Err(JournalError::Refused(_))),
+        "{refused:?}"
+    );
+    other.close().await;
+    alone.keep_holding().await.expect("held again");
+}
+
 #[tokio::test]
 async fn a_note_after_the_delivery_stands_after_it() {
     let store = PostgresStore::new();
