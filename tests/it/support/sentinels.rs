@@ -141,6 +141,11 @@ impl Sentinels {
         self.nodes[node].server.pause().await;
     }
 
+    /// Ends some of the sentinels.
+    pub fn end_sentinels(&mut self, many: usize) {
+        self.sentinels.truncate(SENTINELS - many);
+    }
+
     /// Lets it go on.
     pub fn resume(&self, node: usize) {
         self.nodes[node].server.resume();

@@ -114,6 +114,16 @@ impl Servers {
         }
     }
 
+    /// Whether the server that is used is known to be the one that other processes use. `false` if it may have been replaced
+    /// without a notice: a server that was cut off together with this process accepts changes for some time, or for ever. The
+    /// nodes of a cluster stop by themselves then.
+    pub fn is_confirmed(&self) -> bool {
+        match self {
+            Self::One { .. } | Self::Cluster(_) => true,
+            Self::Sentinel(sentinels) => sentinels.is_confirmed(),
+        }
+    }
+
     /// Whether a server that is opened must say that it is a primary. A node of a cluster that is a replica redirects
     /// every call.
     pub fn needs_role(&self) -> bool {

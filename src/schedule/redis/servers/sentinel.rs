@@ -6,6 +6,11 @@
 //! named must also say itself that it is a primary (`ROLE`, asked by the connection): Sentinel may name one that was just
 //! restarted as a replica. The last answer of a sentinel that fails counts for [`REMEMBERED`] beside others.
 //!
+//! While no sentinel answers, the primary that is known is kept. If most of those in the URL have not answered for
+//! [`DOUBTED_AFTER`], it may have been replaced meanwhile, and other servers use another. What was cancelled through them is
+//! due here still, so the journal is asked before each call. And what is cancelled here is due there, so that is refused
+//! ([`Sentinels::is_confirmed`]).
+//!
 //! The URL should name all sentinels. User and password of the URL are for sentinels too; one that has no password is asked
 //! without.
 
@@ -18,7 +23,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -29,6 +34,8 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 const ASK_PAUSE: Duration = Duration::from_millis(50);
 /// How long a sentinel may take to be connected, and to answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// A primary is doubted when most sentinels have not answered for so long. Each is asked several times in this time.
+const DOUBTED_AFTER: Duration = Duration::from_secs(3);
 /// For how long the last answer of a sentinel that fails counts beside the answers of others.
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// What sentinels publish when the primary changes: at its election, and when all replicas follow it.
@@ -48,12 +55,16 @@ struct SentinelShared {
     version: AtomicUsize,
     /// Notified when calls fail.
     suspected: Notify,
+    /// The last result of [`Sentinels::is_confirmed`].
+    was_confirmed: AtomicBool,
 }
 
 /// What the sentinels have said.
 #[derive(Debug)]
 struct SentinelView {
     sentinels: Vec<SentinelSeen>,
+    /// Since when they are asked.
+    since: Instant,
     /// The primary, or why none is known. `None` until most sentinels have answered, or all have answered or failed.
     chosen: Option<Result<RedisHost, String>>,
 }
@@ -84,6 +95,7 @@ impl Sentinels {
             view: watch::Sender::new(SentinelView::of(hosts.clone())),
             version: AtomicUsize::new(0),
             suspected: Notify::new(),
+            was_confirmed: AtomicBool::new(true),
         });
         let mut tasks = JoinSet::new();
         for (number, host) in hosts.into_iter().enumerate() {
@@ -104,6 +116,25 @@ impl Sentinels {
     /// See [`super::Servers::is_at`].
     pub fn is_at(&self, host: &RedisHost) -> bool {
         matches!(&self.shared.view.borrow().chosen, Some(Ok(chosen)) if chosen == host)
+    }
+
+    /// See [`super::Servers::is_confirmed`].
+    pub fn is_confirmed(&self) -> bool {
+        let is_confirmed = self.shared.view.borrow().is_confirmed();
+        let was_confirmed = self
+            .shared
+            .was_confirmed
+            .swap(is_confirmed, Ordering::AcqRel);
+        match (was_confirmed, is_confirmed) {
+            (true, false) => tracing::warn!(
+                "most sentinels of the schedule have not answered for {} s, so its primary may have been replaced; until they \
+                 answer again, the journal is asked before each call, and changes by hand are refused",
+                DOUBTED_AFTER.as_secs()
+            ),
+            (false, true) => tracing::info!("most sentinels of the schedule answer again"),
+            (true, true) | (false, false) => {}
+        }
+        is_confirmed
     }
 
     /// See [`super::Servers::suspect`].
@@ -267,8 +298,22 @@ impl SentinelView {
         };
         Self {
             sentinels: hosts.into_iter().map(seen).collect(),
+            since: Instant::now(),
             chosen: None,
         }
+    }
+
+    /// Whether most sentinels have answered lately, or could not yet. An election needs the votes of most of all sentinels,
+    /// so if most of them answer, this process is told of it soon.
+    fn is_confirmed(&self) -> bool {
+        if self.since.elapsed() < DOUBTED_AFTER {
+            return true;
+        }
+        let lately = |seen: &&SentinelSeen| {
+            let answer = seen.answer.as_ref();
+            answer.is_some_and(|(_, at)| at.elapsed() < DOUBTED_AFTER)
+        };
+        self.sentinels.iter().filter(lately).count() * 2 > self.sentinels.len()
     }
 
     /// The primary with the highest epoch; of two with the same epoch, the one that more sentinels name.
@@ -402,6 +447,34 @@ mod tests {
             why.contains("`main`") && why.contains("sentinel:1: refused"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_primary_is_confirmed_by_answers_of_most_sentinels_that_are_not_old() {
+        let check = |ages_s: &[Option<u64>], expected| {
+            let mut view = SentinelView::of(ages_s.iter().map(|_| host("sentinel")).collect());
+            assert!(view.is_confirmed(), "they had no time");
+            let earlier = Instant::now().checked_sub(Duration::from_secs(15));
+            view.since = earlier.expect("it runs for longer");
+            for (seen, age_s) in view.sentinels.iter_mut().zip(ages_s) {
+                let named = NamedPrimary {
+                    epoch: 1,
+                    host: host("a"),
+                };
+                seen.answer = age_s.map(|age_s| {
+                    let at = Instant::now().checked_sub(Duration::from_secs(age_s));
+                    (named, at.expect("it runs for longer"))
+                });
+            }
+            assert_eq!(view.is_confirmed(), expected, "{ages_s:?}");
+        };
+        check(&[Some(0)], true);
+        check(&[Some(1)], true);
+        check(&[Some(15)], false);
+        check(&[None], false);
+        check(&[Some(0), Some(15)], false);
+        check(&[Some(0), Some(15), Some(1)], true);
+        check(&[Some(0), Some(15), None], false);
     }
 
     #[test]
