@@ -118,7 +118,25 @@ impl Worker {
     async fn bring_entry_to_the_journal(&self, recorder: &Recorder, lost: &Lease) {
         let entry = lost.entry.notification.key_in_lane();
         let request = LeaseRequest::for_repair(entry);
-        let ended = match self.schedule.lease_one(&request).await {
+        let mut backoff = Backoff::new(&self.health, Store::Schedule);
+        let leased = loop {
+            match self.schedule.lease_one(&request).await {
+                // The recovery may have compared it with the journal before this outcome was written there.
+                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
+                    tracing::debug!(
+                        notification = %lost.entry.notification.key,
+                        %error,
+                        "a notification whose lease was lost cannot be given its outcome in the schedule now; trying again"
+                    );
+                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
+                    if Box::pin(waiting).await.is_none() {
+                        return;
+                    }
+                }
+                leased => break leased,
+            }
+        };
+        let ended = match leased {
             Ok(LeasedOne::Leased(newest)) => {
                 self.bring_to_the_journal(recorder, *newest).await;
                 return;

@@ -5,16 +5,23 @@ use super::{ChangeRequest, ChangeStep, repeated};
 use crate::domain::attempt::Attempt;
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
 use crate::journal::{ChangeResult, Changing, Journal, JournalError, JournalReads, Recording};
-use crate::schedule::{Entry, Lease, Settled};
+use crate::schedule::{Entry, Lease, LeaseRequest, Settled};
 use crate::service::held::HeldLease;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// First wait before a notification that has ended is removed again from a schedule that fails; it doubles.
+const REMOVE_AGAIN: Duration = Duration::from_millis(200);
+/// For how long that is tried. After that, what is left is found by the reconciler or by the sweep.
+const LONGEST_REMOVING: Duration = Duration::from_secs(30);
 
 /// The result of writing a change into the journal.
 enum JournalReply {
@@ -35,7 +42,7 @@ impl Service {
     /// Writes a change into the journal under a lease, and settles the lease. `before` is the recorded state
     /// before the notification was leased.
     pub(super) async fn change_in_journal(
-        &self,
+        self: &Arc<Self>,
         recorder: &Recorder,
         asked: &ChangeRequest,
         held: HeldLease,
@@ -129,7 +136,7 @@ impl Service {
 
     /// Settles the lease to the state in the journal.
     async fn settle_change(
-        &self,
+        self: &Arc<Self>,
         journal: &dyn Journal,
         asked: &ChangeRequest,
         held: HeldLease,
@@ -138,9 +145,13 @@ impl Service {
     ) -> ChangeStep {
         let settled = self.settle_to_journal(journal, held, after).await;
         match (settled, after.state) {
+            (Ok(Settled::Lost) | Err(_), State::Delivered | State::Dead | State::Cancelled) => {
+                self.remove_after_loss(after.key_in_lane());
+                ChangeStep::answered(answer)
+            }
             // An ended notification is never sent again: while the lease lasts it is not claimed, and after
             // the lease has expired the journal is asked.
-            (_, State::Delivered | State::Dead | State::Cancelled)
+            (Ok(Settled::Done), State::Delivered | State::Dead | State::Cancelled)
             | (Ok(Settled::Done), State::Scheduled) => ChangeStep::answered(answer),
             // The change is in the journal, but the server that has the lease now may have read the journal
             // before the change was written. The reconciler may not find the change either: its instant is that
@@ -171,6 +182,63 @@ impl Service {
                  puts it in"
             );
         }
+    }
+
+    /// Removes a notification from the schedule that has ended, and whose lease was lost before the schedule was told. It
+    /// may have come back with an older copy of the data, and have been compared with the journal before it ended there.
+    /// Goes on in the background: for the time of a lease, the journal is asked before it is sent.
+    pub(in crate::service) fn remove_after_loss(self: &Arc<Self>, entry: KeyInLane) {
+        let service = self.clone();
+        tokio::spawn(async move {
+            let Some(journal) = service.journal() else {
+                return;
+            };
+            let began = Instant::now();
+            let mut wait = REMOVE_AGAIN;
+            while let Err(error) = service.remove_if_ended(journal, entry.clone()).await {
+                tracing::debug!(
+                    notification = %entry.key,
+                    %error,
+                    "a notification that has ended could not be removed from the schedule"
+                );
+                if !error.may_pass() || began.elapsed() > LONGEST_REMOVING {
+                    return;
+                }
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+        });
+    }
+
+    async fn remove_if_ended(
+        &self,
+        journal: &dyn JournalReads,
+        entry: KeyInLane,
+    ) -> Result<(), ServiceError> {
+        let request = LeaseRequest::for_repair(entry.clone());
+        let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
+        let Some(held) = HeldLease::of(leasing) else {
+            return Ok(());
+        };
+        // Read again: it may have been replayed since.
+        let recorded = with_timeout(journal.snapshots(std::slice::from_ref(&entry.key))).await;
+        match recorded.map(|mut recorded| recorded.pop().flatten()) {
+            Ok(Some(recorded)) if recorded.state != State::Scheduled => {
+                if let (HeldLease::Entry(lease), Some(recorder)) = (&held, &self.recorder)
+                    && let Err(error) = self.record_interruption(recorder, lease, &recorded).await
+                {
+                    self.recheck(held).await;
+                    return Err(error);
+                }
+                self.settle_to_journal(journal, held, &recorded).await?;
+            }
+            Ok(_) => self.recheck(held).await,
+            Err(error) => {
+                self.recheck(held).await;
+                return Err(error.into());
+            }
+        }
+        Ok(())
     }
 
     /// Records an attempt whose lease expired before its outcome was known. After a cancellation or a replay,

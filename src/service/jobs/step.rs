@@ -284,7 +284,7 @@ impl Service {
         while settling.join_next().await.is_some() {}
     }
 
-    async fn settle_one(&self, held: HeldLease, result: ChangeResult) {
+    async fn settle_one(self: &SharedService, held: HeldLease, result: ChangeResult) {
         let Some(journal) = self.journal() else {
             return;
         };
@@ -300,6 +300,9 @@ impl Service {
         match self.settle_to_journal(journal, held, &after).await {
             Ok(Settled::Lost) if after.state == State::Scheduled => {
                 self.restore(journal, &key).await;
+            }
+            Ok(Settled::Lost) | Err(_) if after.state != State::Scheduled => {
+                self.remove_after_loss(after.key_in_lane());
             }
             Ok(Settled::Done | Settled::Lost) => {}
             Err(error) => tracing::debug!(

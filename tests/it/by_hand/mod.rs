@@ -2,6 +2,7 @@
 //! a store fails in the middle. Every order of two servers' steps is tried in `interleaving`; here is what
 //! single mechanisms are for.
 
+mod after_loss;
 pub mod scripted;
 
 use crate::journal_contract::samples::{

@@ -24,7 +24,7 @@ mod late;
 mod late_by_hand;
 mod leasing;
 mod leaving_content;
-mod losing;
+pub mod losing;
 mod memory;
 mod missing;
 mod model;
