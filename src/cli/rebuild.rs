@@ -29,6 +29,7 @@ use crate::schedule::redis::{RedisSchedule, Time};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use report::{ComparedPending, LoadedAll, OnePutBack, RebuildReport};
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,8 +147,8 @@ impl RebuildStores {
             return Ok(RebuildReport::of_one(loaded, key, result));
         }
         let repairing = async {
-            let held_until_ms = must_be_held_until(schedule).await?;
-            let differences = find_recorded(journal, schedule, &keys).await?;
+            let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
+            let differences = find_recorded(journal, schedule, &keys, &BTreeSet::new()).await?;
             let repaired = repair(journal, schedule, &differences, self.record).await?;
             Ok((repaired, held_until_ms))
         };

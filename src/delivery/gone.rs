@@ -8,7 +8,7 @@ use super::worker::Worker;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use crate::health::{Backoff, Store};
 use crate::journal::{Actor, LaneOrder};
-use crate::schedule::Lease;
+use crate::schedule::{Lease, SettingsReached};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
 use std::pin::pin;
 
@@ -85,11 +85,18 @@ impl Worker {
                 changes: vec![change],
                 range: None,
             };
-            self.schedule.configure_lanes(&changes).await?;
+            let none = SettingsReached::default();
+            let configured = self.schedule.configure_lanes(&changes, &none).await?;
+            configured.all()?;
             return Ok(());
         };
         recorder.journal().change_lane(order).await?;
         // Dying here leaves it in the journal; every server brings it from there.
-        bring_settings(recorder.journal(), self.schedule.as_ref()).await
+        bring_settings(
+            recorder.journal(),
+            self.schedule.as_ref(),
+            Some(&order.lane),
+        )
+        .await
     }
 }

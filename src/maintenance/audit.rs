@@ -18,7 +18,7 @@ use crate::journal::{
     UnreadableNotification,
 };
 use crate::schedule::Schedule;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long a difference must last to count. Longer than the two writes of one request take while the
@@ -253,7 +253,7 @@ impl<'stores> Comparison<'stores> {
             .iter()
             .map(|difference| difference.entry.clone());
         let entries: Vec<KeyInLane> = entries.collect();
-        let found = find_among(self.journal, self.schedule, &entries).await?;
+        let found = find_among(self.journal, self.schedule, &entries, &BTreeSet::new()).await?;
         self.compared.keep_unreadable(found.unreadable);
         for difference in found.differences {
             let key = &difference.entry.key;

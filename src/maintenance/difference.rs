@@ -17,6 +17,7 @@ use crate::domain::state::State;
 use crate::journal::{FoundStanding, JournalReads, Standing, UnreadableNotification};
 use crate::schedule::window::Window;
 use crate::schedule::{HeldProgress, Holding, Schedule};
+use std::collections::BTreeSet;
 
 /// By how much the due times in both may differ, in milliseconds: an attempt by hand is due "now" in
 /// each of them.
@@ -53,7 +54,8 @@ pub struct Difference {
     pub schedule: Option<Holding>,
 }
 
-/// Finds where the schedule disagrees with what has just been read in the journal.
+/// Finds where the schedule disagrees with what has just been read in the journal, of which nothing is in the parts in
+/// `left_out`.
 ///
 /// # Errors
 /// If a store fails.
@@ -61,8 +63,9 @@ pub async fn find(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     read: &[(KeyInLane, Option<Standing>)],
+    left_out: &BTreeSet<usize>,
 ) -> Result<Vec<Difference>, MaintenanceError> {
-    let held_until_ms = must_be_held_until(schedule).await?;
+    let held_until_ms = must_be_held_until(schedule, left_out).await?;
     find_until(journal, schedule, read, held_until_ms).await
 }
 
@@ -104,14 +107,17 @@ pub async fn find_until(
     Ok(differences)
 }
 
-/// What is pending and due by this instant must be in the schedule, in milliseconds since 1970: what was loaded, and
-/// what is due. To be read before the schedule is looked at.
+/// What is pending and due by this instant must be in the schedule, but for the parts in `left_out`, in milliseconds since
+/// 1970: what was loaded, and what is due. To be read before the schedule is looked at.
 ///
 /// # Errors
 /// If the schedule fails.
-pub async fn must_be_held_until(schedule: &dyn Schedule) -> Result<i64, MaintenanceError> {
+pub async fn must_be_held_until(
+    schedule: &dyn Schedule,
+    left_out: &BTreeSet<usize>,
+) -> Result<i64, MaintenanceError> {
     let now_ms = schedule.clock().now_ms();
-    let loaded_until_ms = schedule.loaded_until().await?;
+    let loaded_until_ms = schedule.loaded_until(left_out).await?;
     Ok(Window::held_until_ms(loaded_until_ms, now_ms))
 }
 
@@ -124,7 +130,7 @@ pub struct FoundAmong {
     pub unreadable: Vec<UnreadableNotification>,
 }
 
-/// Reads these in the journal, then finds where the schedule disagrees.
+/// Reads these in the journal, then finds where the schedule disagrees. None of them is in the parts in `left_out`.
 ///
 /// # Errors
 /// If a store fails.
@@ -132,6 +138,7 @@ pub async fn find_among(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     entries: &[KeyInLane],
+    left_out: &BTreeSet<usize>,
 ) -> Result<FoundAmong, MaintenanceError> {
     let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
     let (mut read, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -146,12 +153,12 @@ pub async fn find_among(
         }
     }
     Ok(FoundAmong {
-        differences: find(journal, schedule, &read).await?,
+        differences: find(journal, schedule, &read, left_out).await?,
         unreadable,
     })
 }
 
-/// As [`find_among`], for keys whose lanes only the journal knows.
+/// As [`find_among`], for keys whose lanes only the journal knows. What is in these parts of the schedule is left out.
 ///
 /// # Errors
 /// If a store fails.
@@ -159,9 +166,12 @@ pub async fn find_recorded(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     keys: &[Key],
+    left_out: &BTreeSet<usize>,
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let standings = journal.standings(keys).await?;
+    let is_left_out = |lane: &Lane| left_out.contains(&schedule.part_of(lane));
     let read = |(key, found): (&Key, FoundStanding)| match found {
+        FoundStanding::Found(standing) if is_left_out(&standing.lane) => None,
         FoundStanding::Found(standing) => {
             let (key, lane) = (key.clone(), standing.lane.clone());
             Some((KeyInLane { key, lane }, Some(standing)))
@@ -169,7 +179,7 @@ pub async fn find_recorded(
         FoundStanding::Missing | FoundStanding::Damaged(_) => None,
     };
     let read: Vec<_> = keys.iter().zip(standings).filter_map(read).collect();
-    find(journal, schedule, &read).await
+    find(journal, schedule, &read, left_out).await
 }
 
 /// The kind of difference; `None` if both agree. Assumes that both were read at the same instant. What is pending and due

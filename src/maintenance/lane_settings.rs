@@ -15,7 +15,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 pub(super) async fn follow(journal: Arc<dyn JournalMaintenance>, schedule: Arc<dyn Schedule>) {
     let mut logged = false;
     loop {
-        match bring_settings(journal.as_ref(), schedule.as_ref()).await {
+        match bring_settings(journal.as_ref(), schedule.as_ref(), None).await {
             Ok(()) => logged = false,
             Err(error) if logged || error.may_pass() => {
                 tracing::debug!(%error, "changed settings of lanes could not be brought into the schedule");

@@ -16,6 +16,10 @@
 //! schedule. It begins `OVERLAP_MS` before the last one ended: the instant of a row is taken before the row
 //! is written, and in a slow or locked journal the row appears later by that time. Rows that appear even
 //! later are found by the sweep.
+//!
+//! What belongs to a part of the schedule that is out of reach is left out, so that it does not keep the others from being
+//! repaired. Then the end of a window is not stored, and when that part is back, windows begin again where the last one
+//! that was stored ended.
 
 use super::REGISTRATION_MS;
 use super::difference::{find, find_recorded};
@@ -26,6 +30,7 @@ use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order, Standing};
 use crate::schedule::Schedule;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +56,8 @@ pub struct Reconciler {
     /// Until when everything is reconciled. `written_ms` is the value that was last stored.
     place_ms: Option<i64>,
     written_ms: i64,
+    /// The parts of the schedule of which something may have been left out since then.
+    left_out: BTreeSet<usize>,
     window: Option<ReconciledWindow>,
 }
 
@@ -80,6 +87,7 @@ impl Reconciler {
             schedule,
             place_ms: None,
             written_ms: 0,
+            left_out: BTreeSet::new(),
             window: None,
         }
     }
@@ -97,6 +105,8 @@ impl Reconciler {
             return Ok(Step::More);
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        self.left_out.append(&mut schedule.out_of_reach());
+        let left_out = &self.left_out;
         let (differences, stage) = match window.stage {
             WindowStage::Registered(cursor) => {
                 let filter = Filter {
@@ -109,10 +119,11 @@ impl Reconciler {
                 let page = journal.list(&filter, order, cursor, PAGE).await?;
                 let read: Vec<(KeyInLane, Option<Standing>)> = (page.items.iter())
                     .map(|item| (item.key_in_lane(), Some(Standing::of(item))))
+                    .filter(|(entry, _)| !left_out.contains(&schedule.part_of(&entry.lane)))
                     .collect();
                 let next = page.next.map(|next| WindowStage::Registered(Some(next)));
                 let stage = next.unwrap_or(WindowStage::Changed(None));
-                (find(journal, schedule, &read).await?, stage)
+                (find(journal, schedule, &read, left_out).await?, stage)
             }
             WindowStage::Changed(cursor) => {
                 let (from_ms, until_ms) = (window.from_ms, window.until_ms);
@@ -120,7 +131,10 @@ impl Reconciler {
                 keys.sort_unstable();
                 keys.dedup();
                 let stage = next.map_or(WindowStage::Done, |next| WindowStage::Changed(Some(next)));
-                (find_recorded(journal, schedule, &keys).await?, stage)
+                (
+                    find_recorded(journal, schedule, &keys, left_out).await?,
+                    stage,
+                )
             }
             WindowStage::Done => (Vec::new(), WindowStage::Done),
         };
@@ -149,6 +163,10 @@ impl Reconciler {
     }
 
     async fn open(&mut self, now_ms: i64) -> Result<ReconciledWindow, MaintenanceError> {
+        let out_of_reach = self.schedule.out_of_reach();
+        if !self.left_out.is_subset(&out_of_reach) {
+            self.place_ms = None;
+        }
         let place_ms = match self.place_ms {
             Some(place_ms) => place_ms,
             None => {
@@ -166,6 +184,7 @@ impl Reconciler {
         let place_ms = place_ms.min(now_ms);
         self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);
+        self.left_out = out_of_reach;
         Ok(ReconciledWindow {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
@@ -175,7 +194,8 @@ impl Reconciler {
     }
 
     async fn close(&mut self, until_ms: i64) -> Result<(), MaintenanceError> {
-        if until_ms.saturating_sub(self.written_ms) >= REMEMBER_MS {
+        let is_far = until_ms.saturating_sub(self.written_ms) >= REMEMBER_MS;
+        if is_far && self.left_out.is_empty() {
             let text = until_ms.to_string();
             self.journal.remember(PLACE, &text).await?;
             self.written_ms = until_ms;
@@ -199,8 +219,13 @@ impl Duty for Reconciler {
         Reconciler::step(self, now_ms)
     }
 
+    fn has_left_out(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
     fn start_over(&mut self) {
         self.place_ms = None;
+        self.left_out.clear();
         self.window = None;
     }
 

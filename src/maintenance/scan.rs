@@ -15,6 +15,7 @@ use crate::journal::{
     Cursor, Filter, Journal, Order, PageBodies, Pending, Standing, UnreadableNotification,
 };
 use crate::schedule::{Holding, Schedule};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The position of a scan.
@@ -176,7 +177,7 @@ pub async fn compare(
                 let items = page.items.iter();
                 items.filter(|item| is_due_after(item.progress.next_due_ms()))
             };
-            let held_until_ms = must_be_held_until(schedule).await?;
+            let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
             let read: Vec<(KeyInLane, Option<Standing>)> = picked()
                 .filter(|item| item.progress.next_due_ms() <= held_until_ms)
                 .map(|item| (item.key_in_lane(), Some(Standing::of(item))))
@@ -194,7 +195,7 @@ pub async fn compare(
             })
         }
         ScanPosition::Due(cursor) => {
-            let held_until_ms = must_be_held_until(schedule).await?;
+            let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
             let reading = journal.pending_page(*cursor, held_until_ms, limit, PageBodies::None);
             let (page, next) = reading.await?;
             let is_picked = |pending: &&Pending| pick.includes(pending);
@@ -224,7 +225,7 @@ pub async fn compare(
             let holdings = page.holdings.into_iter();
             let picked = holdings.filter(|(entry, holding)| pick.bare.includes(entry, *holding));
             let entries: Vec<KeyInLane> = picked.map(|(entry, _)| entry).collect();
-            let found = find_among(journal, schedule, &entries).await?;
+            let found = find_among(journal, schedule, &entries, &BTreeSet::new()).await?;
             Ok(ScanPage {
                 pending: 0,
                 later: 0,

@@ -14,7 +14,7 @@
 
 use super::duty::{Duty, Step, run};
 use super::error::MaintenanceError;
-use super::recovery::page::{PageReads, read};
+use super::recovery::page::{LoadPage, PageReads, read};
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::journal::{Cursor, Journal, JournalError};
@@ -78,7 +78,7 @@ pub(super) async fn load(
 async fn until_noted(schedule: &dyn Schedule, is_such: impl Fn(Option<i64>) -> bool) {
     loop {
         // `health` logs the outages of the schedule.
-        if let Ok(loaded_until) = schedule.loaded_until().await
+        if let Ok(loaded_until) = schedule.loaded_until(&schedule.out_of_reach()).await
             && is_such(loaded_until)
         {
             return;
@@ -93,6 +93,9 @@ pub struct WindowLoader {
     schedule: Arc<dyn Schedule>,
     /// How far the loading has come, as far as this instance knows; `None` if it does not know.
     progress: Option<LoadProgress>,
+    /// The parts of the schedule that were out of reach when something was loaded: they did not get it. Of these nothing is
+    /// noted until they are in reach when a run begins, and then it begins with what they lack.
+    left_out: BTreeSet<usize>,
     run: Option<LoadRun>,
     leaving: Option<Leaving>,
     /// When content is to be left next, in milliseconds since 1970.
@@ -133,6 +136,7 @@ impl WindowLoader {
             journal,
             schedule,
             progress: None,
+            left_out: BTreeSet::new(),
             run: None,
             leaving: None,
             leave_next_ms: i64::MIN,
@@ -283,9 +287,12 @@ impl WindowLoader {
     ) -> Result<Option<LoadRun>, MaintenanceError> {
         let window = self.schedule.limits().window;
         // Asked each time: a schedule that lost data was loaded by another duty, and perhaps not as far.
-        let noted_ms = self.schedule.loaded_until().await?;
+        let out_of_reach = self.schedule.out_of_reach();
+        let are_back = !self.left_out.is_subset(&out_of_reach);
+        let noted_ms = self.schedule.loaded_until(&out_of_reach).await?;
+        self.left_out = out_of_reach;
         self.progress = match (self.progress, noted_ms) {
-            (Some(known), Some(noted_ms)) if known.noted_ms == noted_ms => Some(known),
+            (Some(known), Some(noted_ms)) if known.noted_ms == noted_ms && !are_back => Some(known),
             (_, Some(noted_ms)) => Some(LoadProgress {
                 loaded_until_ms: noted_ms,
                 noted_ms,
@@ -321,9 +328,10 @@ impl WindowLoader {
 
     /// Loads one page of a run. `false` at the end of the run.
     async fn load_page(&mut self, run: &mut LoadRun) -> Result<bool, MaintenanceError> {
-        let page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
-        let restored = page.put_in(self.schedule.as_ref(), 0..page.len()).await?;
+        let mut page = read(self.journal.as_ref(), run.cursor, run.reads).await?;
         run.reads.adapt_contents(&page);
+        self.leave_out(&mut page);
+        let restored = page.put_in(self.schedule.as_ref(), 0..page.len()).await?;
         run.restored += restored;
         let is_over = page.next.is_none();
         // Others may be due in the same millisecond as the last one of a page.
@@ -337,6 +345,15 @@ impl WindowLoader {
         Ok(!is_over)
     }
 
+    /// Leaves out what belongs to parts of the schedule that are out of reach, now or since the run began: the other parts do
+    /// not wait for them.
+    fn leave_out(&mut self, page: &mut LoadPage) {
+        self.left_out.append(&mut self.schedule.out_of_reach());
+        if !self.left_out.is_empty() {
+            page.retain(|lane| !self.left_out.contains(&self.schedule.part_of(lane)));
+        }
+    }
+
     /// Keeps in mind how far the loading has come. Writes it into the schedule now and then: if it is lost, a part is read
     /// again. After a run that has put something in it is written, so that a restart does not read that again.
     async fn note(&mut self, due_ms: i64, has_more_to_tell: bool) -> Result<(), MaintenanceError> {
@@ -345,7 +362,9 @@ impl WindowLoader {
         let is_far = !(0..NOTED_EVERY_MS).contains(&due_ms.saturating_sub(noted_ms));
         let noted_ms = match is_far || has_more_to_tell {
             true => {
-                self.schedule.set_loaded_until(due_ms).await?;
+                self.schedule
+                    .set_loaded_until(due_ms, &self.left_out)
+                    .await?;
                 due_ms
             }
             false => noted_ms,
@@ -372,8 +391,13 @@ impl Duty for WindowLoader {
         WindowLoader::step(self, now_ms)
     }
 
+    fn has_left_out(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
     fn start_over(&mut self) {
         self.progress = None;
+        self.left_out.clear();
         self.run = None;
         self.leaving = None;
     }

@@ -13,10 +13,10 @@ use super::recoverable::Recoverable;
 use super::skipped::SkippedLanes;
 use super::wake::Wake;
 use super::{
-    ClaimQuota, Claimed, ContentToLeave, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease,
-    LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule,
-    ScheduleCounts, ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled,
-    Settlement,
+    ClaimQuota, Claimed, Configured, ContentToLeave, DeadPage, Entry, FoundEntry, Holding,
+    LaneCounts, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned,
+    Schedule, ScheduleCounts, ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads,
+    SettingsReached, Settled, Settlement,
 };
 use crate::clock::Clock;
 use crate::domain::key::Key;
@@ -27,6 +27,7 @@ use crate::domain::notification::Notification;
 use crate::domain::outage::EndedOutage;
 use crate::domain::place::PlaceInLane;
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -255,23 +256,42 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
         self.around(ScheduleCall::LeaveContent, calling).await
     }
 
-    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
-        let calling = self.inner().loaded_until();
+    fn part_of(&self, lane: &Lane) -> usize {
+        self.inner().part_of(lane)
+    }
+
+    fn out_of_reach(&self) -> BTreeSet<usize> {
+        self.inner().out_of_reach()
+    }
+
+    async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError> {
+        let calling = self.inner().loaded_until(left_out);
         self.around(ScheduleCall::LoadedUntil, calling).await
     }
 
-    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
-        let calling = self.inner().set_loaded_until(due_ms);
+    async fn set_loaded_until(
+        &self,
+        due_ms: i64,
+        left_out: &BTreeSet<usize>,
+    ) -> Result<(), ScheduleError> {
+        let calling = self.inner().set_loaded_until(due_ms, left_out);
         self.around(ScheduleCall::SetLoadedUntil, calling).await
     }
 
-    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
-        let calling = self.inner().configure_lanes(changes);
+    async fn configure_lanes(
+        &self,
+        changes: &LaneChanges,
+        reached: &SettingsReached,
+    ) -> Result<Configured, ScheduleError> {
+        let calling = self.inner().configure_lanes(changes, reached);
         self.around(ScheduleCall::ConfigureLanes, calling).await
     }
 
-    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
-        let calling = self.inner().settings_reached();
+    async fn settings_reached(
+        &self,
+        lane: Option<&Lane>,
+    ) -> Result<SettingsReached, ScheduleError> {
+        let calling = self.inner().settings_reached(lane);
         self.around(ScheduleCall::SettingsReached, calling).await
     }
 

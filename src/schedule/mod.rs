@@ -66,6 +66,7 @@ use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
 use skipped::SkippedLanes;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 use wake::Wake;
@@ -178,6 +179,46 @@ pub enum SettingsSource {
     Journal,
     /// They are kept in the schedule alone.
     Schedule,
+}
+
+/// Up to which change of the journal the settings of lanes are in a schedule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingsReached {
+    /// The number of the change; `None` if they must be brought from the first change on.
+    pub number: Option<i64>,
+    /// Whether nothing was lost since they were compared with the journal. Otherwise a claim gives nothing until the
+    /// changes after that number were brought, even if there are none.
+    pub is_confirmed: bool,
+    /// Since when each part of the schedule that was asked has its data: changes that are read in the journal after this
+    /// was asked are complete for that data.
+    pub generations: BTreeMap<usize, i64>,
+}
+
+/// What became of changes of the settings of lanes.
+#[derive(Debug, Clone)]
+pub enum Configured {
+    /// Every claim obeys them.
+    Obeyed,
+    /// Changes before them are missing here: these must be brought first.
+    OthersMissing,
+    /// One part of the schedule at least could not get them, and must get them later. Claims from the other parts obey them.
+    Partly(ScheduleError),
+}
+
+impl Configured {
+    /// An error unless every claim obeys them. For changes of which the schedule has the only record.
+    ///
+    /// # Errors
+    /// That of a part that could not get them.
+    pub fn all(self) -> Result<(), ScheduleError> {
+        match self {
+            Self::Obeyed => Ok(()),
+            Self::Partly(error) => Err(error),
+            Self::OthersMissing => Err(ScheduleError::Unavailable(
+                "settings of lanes before these are missing".to_string(),
+            )),
+        }
+    }
 }
 
 /// A page of dead entries, newest first, and the cursor of the next page.
@@ -354,21 +395,41 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
         Ok(())
     }
 
+    /// The part of the schedule that has this lane: a number.
+    fn part_of(&self, _lane: &Lane) -> usize {
+        0
+    }
+
+    /// The parts that do not answer while others do, as far as is known.
+    fn out_of_reach(&self) -> BTreeSet<usize> {
+        BTreeSet::new()
+    }
+
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
-    /// that is not known. What is pending and due later may be in the journal alone ([`window`]). With
+    /// that is not known. Without the parts in `left_out`. What is pending and due later may be in the journal alone ([`window`]). With
     /// [`Window::WHOLE`] it is `i64::MAX`, unless servers with a horizon have used the schedule before, or use it now.
-    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError>;
+    async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError>;
 
-    /// Notes that everything that is pending in the journal and due by then was put in.
-    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError>;
+    /// Notes that everything that is pending in the journal and due by then was put in, but for the parts in `left_out`.
+    async fn set_loaded_until(
+        &self,
+        due_ms: i64,
+        left_out: &BTreeSet<usize>,
+    ) -> Result<(), ScheduleError>;
 
-    /// Takes changes of the settings of lanes. Returns `false` if changes before them are missing here: then
-    /// everything must be brought again, from the first change on. What is here already is not changed, so a
-    /// caller that is late does no harm.
-    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError>;
+    /// Takes changes of the settings of lanes. What is here already is not changed, so a caller that is late does no
+    /// harm. Of changes from a journal, `reached` is what the schedule had before they were read there. Parts that are out of
+    /// reach do not get them: what they lack is brought when they are back.
+    async fn configure_lanes(
+        &self,
+        changes: &LaneChanges,
+        reached: &SettingsReached,
+    ) -> Result<Configured, ScheduleError>;
 
-    /// Up to which change the settings are here; `None` if they must be brought from the first change on.
-    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError>;
+    /// Up to which change of the journal the settings are here: those of this lane, or of all lanes in the parts that are in
+    /// reach.
+    async fn settings_reached(&self, lane: Option<&Lane>)
+    -> Result<SettingsReached, ScheduleError>;
 
     /// Outages of destinations that have ended and that no server has dealt with: some of them, in no order. Those in
     /// `handled` are forgotten first, except one whose lane had another outage since; that one begins when the first of

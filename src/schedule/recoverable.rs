@@ -110,6 +110,9 @@ pub trait Recoverable: Send + Sync {
     /// other instances, or out of reach.
     fn is_loading(&self, lane: &Lane) -> bool;
 
+    /// Whether a part that this instance has to load does not answer while other parts of the schedule do.
+    fn is_some_out_of_reach(&self) -> bool;
+
     /// Notes up to which due time the parts that this instance loads were loaded, as
     /// [`super::ScheduleMaintenance::set_loaded_until`].
     ///

@@ -220,7 +220,7 @@ impl Service {
             return Err(ServiceError::EndpointInUse);
         }
         self.endpoints.forget(name);
-        self.bring_limits(store).await;
+        self.bring_limits(store, name).await;
         if removed == EndpointRemoved::Missing {
             return Err(ServiceError::MissingEndpoint);
         }
@@ -331,7 +331,7 @@ impl Service {
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
         self.endpoints.learn(endpoint);
-        self.bring_limits(store).await;
+        self.bring_limits(store, name).await;
         if is_unchanged {
             return Ok(Some(reply));
         }
@@ -344,9 +344,10 @@ impl Service {
 
     /// Brings the limits of the endpoint's lane into the schedule. If this fails, every server brings them within a
     /// second. A schedule that keeps the endpoint changes them in the same step.
-    async fn bring_limits(&self, store: &EndpointStore) {
+    async fn bring_limits(&self, store: &EndpointStore, name: &EndpointName) {
         if let EndpointStore::Journal(journal) = store {
-            let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref());
+            let lane = Lane::of_endpoint(name);
+            let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref(), Some(&lane));
             let _ = with_timeout(bringing).await;
         }
     }

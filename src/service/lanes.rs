@@ -11,10 +11,11 @@ use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
 use crate::journal::{Actor, Filter, Journal, LaneOrder, Order};
-use crate::schedule::ScheduleError;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
+use crate::schedule::{ScheduleError, SettingsReached};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -205,7 +206,7 @@ impl Service {
         if !self.has_journal() {
             return Ok(None);
         }
-        let loaded_until = with_timeout(self.schedule.loaded_until()).await?;
+        let loaded_until = with_timeout(self.schedule.loaded_until(&BTreeSet::new())).await?;
         Ok((loaded_until != Some(i64::MAX)).then(|| IN_JOURNAL.to_string()))
     }
 
@@ -325,12 +326,15 @@ impl Service {
                 changes: vec![change],
                 range: None,
             };
-            with_timeout(self.schedule.configure_lanes(&changes)).await?;
+            let none = SettingsReached::default();
+            let configured = with_timeout(self.schedule.configure_lanes(&changes, &none)).await?;
+            configured.all()?;
             return Ok(());
         };
         with_timeout(journal.change_lane(order)).await?;
         // Dying here leaves it in the journal; every server brings it from there.
-        with_timeout(bring_settings(journal, self.schedule.as_ref())).await?;
+        let bringing = bring_settings(journal, self.schedule.as_ref(), Some(&order.lane));
+        with_timeout(bringing).await?;
         Ok(())
     }
 }

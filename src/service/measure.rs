@@ -8,6 +8,7 @@ use crate::telemetry::store_readings::{
     HealthReading, JobsReading, JournalReading, LanesReading, MemoryReading, ScheduleReading,
     StoreReadings, WindowReading,
 };
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,7 +55,8 @@ impl Service {
             let lanes = within_read_limit(self.schedule.lane_counts()).await;
             let window = async {
                 let horizon_ms = self.schedule.limits().window.horizon_ms()?;
-                let loaded_until_ms = within_read_limit(self.schedule.loaded_until()).await??;
+                let loaded_until_ms =
+                    within_read_limit(self.schedule.loaded_until(&BTreeSet::new())).await??;
                 let expected = async {
                     let counting = self.journal()?.count_due_by(loaded_until_ms, MOST_EXPECTED);
                     within_read_limit(counting).await

@@ -25,6 +25,20 @@ pub async fn inspect(
         let counts = counts.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
         recoverable.restore_write_counts(counts.as_deref().unwrap_or_default());
     }
+    inspect_again(journal, schedule, recoverable, asked).await
+}
+
+/// Inspects a schedule after the first time. One without an owner is taken over if this journal knows some of its
+/// notifications.
+///
+/// # Errors
+/// As [`inspect`].
+pub async fn inspect_again(
+    journal: Option<&dyn Journal>,
+    schedule: &dyn Schedule,
+    recoverable: &dyn Recoverable,
+    asked: bool,
+) -> Result<Inspection, ScheduleError> {
     let found = recoverable.inspect(asked).await?;
     match (found, journal) {
         (Inspection::Unowned, Some(journal)) => claim_unowned(journal, schedule, recoverable).await,

@@ -13,6 +13,7 @@ use crate::journal::{Cursor, Journal, JournalError};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::Recoverable;
 use crate::schedule::{Restored, Schedule};
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,7 +134,10 @@ impl<'schedule> Loader<'schedule> {
             let until_ms = self.reads.until_ms;
             match self.parts {
                 Some(parts) => parts.set_loaded_until_of_loading(until_ms).await?,
-                None => self.schedule.set_loaded_until(until_ms).await?,
+                None => {
+                    let none = BTreeSet::new();
+                    self.schedule.set_loaded_until(until_ms, &none).await?;
+                }
             }
         }
         self.is_through = page.next.is_none();

@@ -43,6 +43,7 @@ use crate::telemetry::metrics::Metrics;
 pub use announce::why;
 use announce::{LastError, announce, announce_end};
 pub use inspection::inspect;
+use inspection::inspect_again;
 use pace::Pace;
 use resync::Resync;
 use std::sync::Arc;
@@ -171,7 +172,8 @@ impl Recovery {
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
-            inspected = recoverable.inspect(false).await;
+            let (journal, schedule) = (self.journal.as_deref(), self.schedule.as_ref());
+            inspected = inspect_again(journal, schedule, recoverable, false).await;
         }
     }
 
@@ -242,7 +244,7 @@ impl Recovery {
         let Some(journal) = &self.journal else {
             return;
         };
-        let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref());
+        let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref(), None);
         if let Err(error) = bringing.await {
             tracing::debug!(
                 %error,
@@ -281,6 +283,10 @@ impl Recovery {
                         () = tokio::time::sleep(back_off) => {}
                         () = recoverable.wait_for_loss() => return Ok(()),
                     }
+                    // Until it is back, the other parts are whole. Then what was begun in it is continued.
+                    if recoverable.is_some_out_of_reach() {
+                        return Ok(());
+                    }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
                 Err(error) => return Err(error),
@@ -298,10 +304,15 @@ impl Recovery {
                 // The schedule must be inspected again.
                 Ok(false) | Err(ScheduleError::Rebuilding) => return Ok(()),
                 // More may be lost while a partition is out of reach.
-                Err(_) => tokio::select! {
-                    () = tokio::time::sleep(INSPECT_SOON) => {}
-                    () = recoverable.wait_for_loss() => return Ok(()),
-                },
+                Err(_) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(INSPECT_SOON) => {}
+                        () = recoverable.wait_for_loss() => return Ok(()),
+                    }
+                    if recoverable.is_some_out_of_reach() {
+                        return Ok(());
+                    }
+                }
             }
         }
         announce_end(resync.done(), started.elapsed());

@@ -151,7 +151,7 @@ impl LoadPage {
     }
 
     /// Leaves out those of other lanes.
-    pub(super) fn retain(&mut self, is_kept: impl Fn(&Lane) -> bool) {
+    pub(in crate::maintenance) fn retain(&mut self, is_kept: impl Fn(&Lane) -> bool) {
         self.places.retain(|place| is_kept(&place.entry.lane));
         self.entries
             .retain(|entry| is_kept(&entry.notification.lane));

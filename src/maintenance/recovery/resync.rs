@@ -180,7 +180,10 @@ impl<'schedule> Resync<'schedule> {
                     .filter(|(_, holding)| !was_just_read(holding))
                     .map(|(entry, _)| entry)
                     .collect();
-                let found = find_among(journal.as_ref(), self.schedule, &entries).await?;
+                // What is read is in parts that this instance loads, and these are in reach.
+                let left_out = self.schedule.out_of_reach();
+                let finding = find_among(journal.as_ref(), self.schedule, &entries, &left_out);
+                let found = finding.await?;
                 let mut found = found.differences;
                 // An entry that is missing by now is on its way, or the reconciler puts it in.
                 found.retain(|difference| match difference.kind {

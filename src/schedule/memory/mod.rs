@@ -39,13 +39,15 @@ use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::window::Window;
 use crate::schedule::{
-    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease, LeaseRequest,
-    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
-    ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
+    ClaimQuota, Claimed, Configured, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease,
+    LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts,
+    ScheduleError, ScheduleLeases, ScheduleMaintenance, ScheduleReads, SettingsReached, Settled,
+    Settlement,
 };
 use async_trait::async_trait;
 use bodies::HeldBodies;
 use state::MemoryState;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The schedule of one process.
@@ -265,23 +267,37 @@ impl ScheduleMaintenance for MemorySchedule {
         self.change(|state, now_ms| state.restore(entries, now_ms))
     }
 
-    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
+    async fn loaded_until(
+        &self,
+        _left_out: &BTreeSet<usize>,
+    ) -> Result<Option<i64>, ScheduleError> {
         self.loaded_until_ms()
     }
 
-    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
+    async fn set_loaded_until(
+        &self,
+        due_ms: i64,
+        _left_out: &BTreeSet<usize>,
+    ) -> Result<(), ScheduleError> {
         self.state()?.loaded_until_ms = Some(due_ms);
         Ok(())
     }
 
-    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
-        let taken = self.change(|state, now_ms| state.configure_lanes(changes, now_ms))?;
+    async fn configure_lanes(
+        &self,
+        changes: &LaneChanges,
+        _reached: &SettingsReached,
+    ) -> Result<Configured, ScheduleError> {
+        let configured = self.change(|state, now_ms| state.configure_lanes(changes, now_ms))?;
         // Lanes that were due are no earlier than before, and may be claimed only now.
         self.wake.bring_forward(self.clock.now_ms());
-        Ok(taken)
+        Ok(configured)
     }
 
-    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+    async fn settings_reached(
+        &self,
+        _lane: Option<&Lane>,
+    ) -> Result<SettingsReached, ScheduleError> {
         Ok(self.state()?.settings_reached())
     }
 

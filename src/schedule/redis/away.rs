@@ -8,6 +8,7 @@ use super::partition::Partition;
 use super::partition_wakes::PartitionWakes;
 use super::recovery::write_counters::Loss;
 use crate::schedule::ScheduleError;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -55,6 +56,17 @@ impl AwayPartitions {
     /// Whether a partition does not answer.
     pub fn has(&self, number: usize) -> bool {
         self.marks[number].is_away.load(Ordering::Acquire)
+    }
+
+    /// The partitions that do not answer.
+    pub fn all(&self) -> BTreeSet<usize> {
+        let numbers = 0..self.marks.len();
+        numbers.filter(|number| self.has(*number)).collect()
+    }
+
+    /// Whether a partition could not be inspected, and has not answered since.
+    pub fn is_to_inspect(&self, number: usize) -> bool {
+        self.marks[number].to_inspect.load(Ordering::Acquire)
     }
 
     /// Marks a partition that could not be inspected.

@@ -2,7 +2,7 @@
 
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, contents, lane_settings, outages, restoring, window};
+use super::{RedisSchedule, contents, lane_settings, outages, restoring, slot, window};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
@@ -14,9 +14,11 @@ use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
 use crate::schedule::{
-    ContentToLeave, Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance,
+    Configured, ContentToLeave, Entry, Holding, Restored, Scanned, ScheduleError,
+    ScheduleMaintenance, SettingsReached,
 };
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Maximum number of keys looked up by one script.
@@ -50,20 +52,42 @@ impl ScheduleMaintenance for RedisSchedule {
         contents::leave(self, content).await
     }
 
-    async fn loaded_until(&self) -> Result<Option<i64>, ScheduleError> {
-        window::loaded_until(self).await
+    fn part_of(&self, lane: &Lane) -> usize {
+        slot(lane.as_str(), self.partitions.len())
     }
 
-    async fn set_loaded_until(&self, due_ms: i64) -> Result<(), ScheduleError> {
-        window::set_loaded_until(self.partitions.iter(), due_ms).await
+    fn out_of_reach(&self) -> BTreeSet<usize> {
+        let away = self.away.as_ref();
+        away.map(|away| away.all()).unwrap_or_default()
     }
 
-    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
-        lane_settings::configure(self, changes).await
+    async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError> {
+        window::loaded_until(self, left_out).await
     }
 
-    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
-        lane_settings::reached(self).await
+    async fn set_loaded_until(
+        &self,
+        due_ms: i64,
+        left_out: &BTreeSet<usize>,
+    ) -> Result<(), ScheduleError> {
+        let partitions = self.partitions.iter().enumerate();
+        let others = partitions.filter(|(number, _)| !left_out.contains(number));
+        window::set_loaded_until(others.map(|(_, partition)| partition), due_ms).await
+    }
+
+    async fn configure_lanes(
+        &self,
+        changes: &LaneChanges,
+        reached: &SettingsReached,
+    ) -> Result<Configured, ScheduleError> {
+        lane_settings::configure(self, changes, reached).await
+    }
+
+    async fn settings_reached(
+        &self,
+        lane: Option<&Lane>,
+    ) -> Result<SettingsReached, ScheduleError> {
+        lane_settings::reached(self, lane).await
     }
 
     async fn ended_outages(

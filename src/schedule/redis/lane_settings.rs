@@ -3,12 +3,14 @@
 use super::partition::Partition;
 use super::{RedisSchedule, slot};
 use crate::clock::Clock as _;
+use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{
     CallRate, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
-use crate::schedule::ScheduleError;
+use crate::schedule::{Configured, ScheduleError, SettingsReached};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use redis::Value;
+use redis::{Cmd, Value};
+use std::sync::atomic::Ordering;
 
 /// Maximum number of changes in one script.
 const MOST_CONFIGURED: usize = 200;
@@ -20,20 +22,36 @@ const AT_ONCE: usize = 16;
 pub async fn configure(
     schedule: &RedisSchedule,
     changes: &LaneChanges,
-) -> Result<bool, ScheduleError> {
+    reached: &SettingsReached,
+) -> Result<Configured, ScheduleError> {
     let partitions = &schedule.partitions;
+    let is_kept_elsewhere = changes.range.is_some();
     let mut calls = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
         let own = |change: &&LaneChange| slot(change.lane.as_str(), partitions.len()) == number;
         let own: Vec<&LaneChange> = changes.changes.iter().filter(own).collect();
-        if !own.is_empty() || changes.range.is_some() {
-            calls.push(configure_partition(partition, changes, own));
+        if own.is_empty() && !is_kept_elsewhere || is_kept_elsewhere && is_away(schedule, number) {
+            continue;
         }
+        let generation = reached.generations.get(&number).copied();
+        calls.push(configure_partition(partition, changes, own, generation));
     }
     // One that fails does not keep the others from it.
     let taken: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
-    let taken: Vec<bool> = taken.into_iter().collect::<Result<_, _>>()?;
-    Ok(taken.into_iter().all(|taken| taken))
+    let (mut is_any_taken, mut are_others_missing, mut failure) = (false, false, None);
+    for taken in taken {
+        match taken {
+            Ok(true) => is_any_taken = true,
+            Ok(false) => are_others_missing = true,
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        _ if are_others_missing => Ok(Configured::OthersMissing),
+        Some(error) if is_any_taken => Ok(Configured::Partly(error)),
+        Some(error) => Err(error),
+        None => Ok(Configured::Obeyed),
+    }
 }
 
 /// Brings the changes of one partition, part by part. If a part is not brought, the number in Redis is that of the
@@ -42,6 +60,7 @@ async fn configure_partition(
     partition: &Partition,
     changes: &LaneChanges,
     own: Vec<&LaneChange>,
+    generation: Option<i64>,
 ) -> Result<bool, ScheduleError> {
     let mut rest = &own[..];
     let mut after = changes.range.map(|range| range.after);
@@ -60,7 +79,11 @@ async fn configure_partition(
             .arg(context.keys.channel())
             .arg(after.map(|after| after.to_string()).unwrap_or_default())
             .arg(until)
-            .arg(u8::from(is_last));
+            .arg(if is_last {
+                generation.unwrap_or(0).to_string()
+            } else {
+                String::new()
+            });
         for change in part {
             let (limits, hold) = texts(&change.setting);
             command.arg(change.lane.as_str()).arg(change.number);
@@ -80,23 +103,88 @@ async fn configure_partition(
     }
 }
 
-/// See [`crate::schedule::ScheduleMaintenance::settings_reached`].
-pub async fn reached(schedule: &RedisSchedule) -> Result<Option<i64>, ScheduleError> {
-    let calls: Vec<_> = schedule.partitions.iter().map(reached_partition).collect();
-    let reached: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
-    // `None` if it is missing in any.
-    let reached: Option<Vec<i64>> = reached.into_iter().collect();
-    Ok(reached.and_then(|reached| reached.into_iter().min()))
+/// Whether a partition of a cluster is known not to answer.
+fn is_away(schedule: &RedisSchedule, number: usize) -> bool {
+    let away = schedule.away.as_ref();
+    away.is_some_and(|away| away.has(number))
 }
 
-async fn reached_partition(partition: &Partition) -> Result<Option<i64>, ScheduleError> {
-    let command = redis::Cmd::hget(partition.context.keys.settings(), "number");
-    let Value::BulkString(text) = partition.reads.run(&command).await? else {
-        return Ok(None);
+/// See [`crate::schedule::ScheduleMaintenance::settings_reached`].
+pub async fn reached(
+    schedule: &RedisSchedule,
+    lane: Option<&Lane>,
+) -> Result<SettingsReached, ScheduleError> {
+    let asked: Vec<usize> = match lane {
+        Some(lane) => vec![slot(lane.as_str(), schedule.partitions.len())],
+        None => (0..schedule.partitions.len()).collect(),
     };
-    // While it is loading, the text ends with a word.
-    let number = std::str::from_utf8(&text).ok();
-    Ok(number.and_then(|text| text.parse().ok()))
+    let in_reach = asked
+        .into_iter()
+        .filter(|number| !is_away(schedule, *number));
+    let calls: Vec<_> = in_reach
+        .map(async |number| {
+            let part = PartSettings::read(&schedule.partitions[number]).await?;
+            Ok::<_, ScheduleError>((number, part))
+        })
+        .collect();
+    if calls.is_empty() {
+        return Err(ScheduleError::Unavailable(
+            "its part of the Redis cluster does not answer".to_string(),
+        ));
+    }
+    let parts: Vec<_> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    // `None` if it is missing in any.
+    let numbers: Option<Vec<i64>> = parts.iter().map(|(_, part)| part.number).collect();
+    Ok(SettingsReached {
+        number: numbers.and_then(|numbers| numbers.into_iter().min()),
+        is_confirmed: parts.iter().all(|(_, part)| part.is_confirmed),
+        generations: (parts.into_iter())
+            .map(|(number, part)| (number, part.generation))
+            .collect(),
+    })
+}
+
+/// What a partition says of the settings that it has.
+struct PartSettings {
+    /// Up to which change it has them.
+    number: Option<i64>,
+    /// The generation of its data that this instance has inspected.
+    generation: i64,
+    /// Whether they were compared with the journal in that generation.
+    is_confirmed: bool,
+}
+
+impl PartSettings {
+    async fn read(partition: &Partition) -> Result<Self, ScheduleError> {
+        let keys = &partition.context.keys;
+        // First: if it changes meanwhile, what is brought after this does not confirm the later one.
+        let generation = partition.context.writes.count().generation;
+        let number = Cmd::hget(keys.settings(), "number");
+        let number = partition.reads.run(&number).await?;
+        let confirmed = &partition.settings_confirmed;
+        if confirmed.load(Ordering::Relaxed) != generation {
+            let known = Cmd::hget(keys.meta(), "settings");
+            let known = number_of(&partition.reads.run(&known).await?);
+            // They stay confirmed as long as the data has this generation.
+            if known == Some(generation) {
+                confirmed.store(generation, Ordering::Relaxed);
+            }
+        }
+        Ok(Self {
+            // While it is loading, the text ends with a word.
+            number: number_of(&number),
+            generation,
+            is_confirmed: generation > 0 && confirmed.load(Ordering::Relaxed) == generation,
+        })
+    }
+}
+
+/// The number that is stored as this text; `None` if none is.
+fn number_of(stored: &Value) -> Option<i64> {
+    let Value::BulkString(text) = stored else {
+        return None;
+    };
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The two texts that the script gets of a change: the limits and the hold. A text that is empty does not change

@@ -31,7 +31,7 @@ use crate::schedule::{
 use bytes::Bytes;
 use redis::Value;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use tokio::sync::Mutex;
 
 /// Maximum number of leases in one claim: a script must not block Redis for much longer than a millisecond.
@@ -60,6 +60,8 @@ pub struct Partition {
     pub directory: Connection,
     /// Whether this instance is loading it.
     pub loading: AtomicBool,
+    /// The generation of the data in which the settings of lanes were seen to be confirmed; 0 if in none.
+    pub settings_confirmed: AtomicI64,
     claims: Connection,
     claim: Script,
     /// The number of the last claim, and whether it was answered.
@@ -123,6 +125,7 @@ impl Partition {
             changes,
             directory,
             loading: AtomicBool::new(false),
+            settings_confirmed: AtomicI64::new(0),
             claims,
             claim: Script::with_common(include_str!("lua/claim.lua")),
             last_claim: Mutex::new((0, true)),
@@ -238,6 +241,7 @@ impl Partition {
             self.context.writes.report_loss();
         }
         let lost_ms = reply.number()?;
+        let is_confirmed = self.context.server.servers().is_confirmed();
         let expiry = expiry(&mut reply)?;
         let (mut leases, mut bare_leases, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = ClassMarks::default();
@@ -247,14 +251,15 @@ impl Partition {
             let (class, lane) = marks.read(reply.item()?)?;
             match envelope::decode_any(&key, &envelope) {
                 Ok(Decoded::Bare(mut bare)) => {
-                    bare.raise_fence |= lost_ms > 0;
+                    bare.raise_fence |= lost_ms > 0 || !is_confirmed;
                     bare_leases.push(BareLease::granted(bare, expiry, class, lane));
                 }
                 Ok(Decoded::Whole(mut entry)) => {
                     // An entry that was accepted before a loss may have older progress here than in the
                     // journal, and the lease of a change by hand may be lost as well.
-                    let may_be_older = lost_ms > 0
-                        && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
+                    let may_be_older = !is_confirmed
+                        || lost_ms > 0
+                            && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
                     leases.push(Lease::granted(*entry, expiry).in_lane(class, lane));
@@ -307,11 +312,11 @@ impl Partition {
         checked.await.map(drop)
     }
 
-    /// Asks over the connection of the claims whether the server answers and lets scripts run.
+    /// Asks over the connection of the claims whether a server answers that has the partition. It changes nothing: a server
+    /// that is full refuses that, and claims are what makes it less full.
     pub async fn answers(&self) -> Result<(), ScheduleError> {
-        let command = self.context.call(&self.check);
-        let checked = self.context.run(&self.claims, &self.check, &command);
-        checked.await.map(drop)
+        let command = redis::Cmd::hget(self.context.keys.meta(), "state");
+        self.claims.run(&command).await.map(drop)
     }
 
     /// Runs a script that looks into partitions, over the connection of the claims.

@@ -9,13 +9,26 @@ use crate::schedule::ScheduleError;
 use crate::schedule::window::Window;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redis::{Cmd, Value};
+use std::collections::BTreeSet;
 
 /// Maximum number of partitions that are asked at a time.
 const AT_ONCE: usize = 16;
 
 /// See [`crate::schedule::ScheduleMaintenance::loaded_until`].
-pub async fn loaded_until(schedule: &RedisSchedule) -> Result<Option<i64>, ScheduleError> {
-    let calls: Vec<_> = schedule.partitions.iter().map(read).collect();
+pub async fn loaded_until(
+    schedule: &RedisSchedule,
+    left_out: &BTreeSet<usize>,
+) -> Result<Option<i64>, ScheduleError> {
+    let partitions = schedule.partitions.iter().enumerate();
+    let calls: Vec<_> = partitions
+        .filter(|(number, _)| !left_out.contains(number))
+        .map(|(_, partition)| read(partition))
+        .collect();
+    if calls.is_empty() {
+        return Err(ScheduleError::Unavailable(
+            "no part of it is in reach".to_string(),
+        ));
+    }
     let noted: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
     // Servers with a horizon note it. Without one, a partition of which nothing is noted holds everything.
     let is_whole = schedule.limits.window == Window::WHOLE;

@@ -1,12 +1,14 @@
 //! A schedule in a cluster: each partition follows its slot, and goes its own way when a shard is away.
 
-use super::scene::{delayed, generation, goes_on, serve, until_held};
+use super::scene::{delayed, generation, goes_on, serve, until_held, until_loaded};
 use crate::support::held::holds;
 use crate::support::merchant::Merchant;
 use crate::support::redis::connect;
 use crate::support::redis_cluster::RedisCluster;
+use crate::support::redis_node::until;
 use crate::support::ringback::{CLUSTER_PARTITIONS, Server, registration};
 use reqwest::Method;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Instant;
@@ -83,6 +85,12 @@ impl Scene {
         goes_on(&self.server, merchant, id, Instant::now()).await;
     }
 
+    /// The path of the lane of a merchant.
+    fn lane_path(&self, node: usize) -> String {
+        let port = self.merchants[&node].1.port();
+        format!("/v1/lanes/http%3A%2F%2F127.0.0.1%3A{port}")
+    }
+
     async fn end(mut self) {
         self.server.stop().await;
         let merchants = self.merchants.values_mut();
@@ -90,6 +98,10 @@ impl Scene {
             assert!(merchant.arrived().is_none());
         }
     }
+}
+
+fn reason() -> Option<Value> {
+    Some(json!({ "reason": "a test" }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,10 +169,33 @@ async fn while_a_shard_is_away_the_others_go_on_and_then_it_goes_on_too() {
             scene.goes_on(node, &format!("{id}-{number}")).await;
         }
     }
+    // Nor do they wait for it when one of them loses its data, or when their lanes are held and released.
+    let (url, partition) = (scene.cluster.node_url(other), scene.partition(other));
+    scene.cluster.flush_node(other).await;
+    scene.goes_on(other, "loaded-again").await;
+    until_held(&url, partition, &scene.probes[&other]).await;
+    until_loaded(&url, partition).await;
+    let lane = scene.lane_path(third);
+    for (change, expected) in [("hold", 200), ("release", 202)] {
+        let path = format!("{lane}/{change}");
+        let (status, answer) = scene.server.call(Method::POST, &path, reason()).await;
+        assert_eq!(status, expected, "{answer}");
+    }
+    scene.goes_on(third, "released").await;
+    let lane = scene.lane_path(away);
+    let path = format!("{lane}/hold");
+    let (status, answer) = scene.server.call(Method::POST, &path, reason()).await;
+    assert_eq!(status, 503, "{answer}");
     for node in shard {
         scene.cluster.start_again(node).await;
     }
     scene.cluster.until_whole().await;
+    let path = format!("{lane}/release");
+    until("its lane to be released", async || {
+        let (status, _) = scene.server.call(Method::POST, &path, reason()).await;
+        (status == 202).then_some(())
+    })
+    .await;
     // What was refused may be in the journal all the same, and is delivered then by itself.
     scene.server.register_again(asked).await;
     assert_eq!(scene.merchant(away).call().await.body, b"id=refused");

@@ -1,24 +1,27 @@
 //! The schedule finds its servers again: through Sentinel, and in a cluster.
 
-use crate::schedule_contract::fixture::{LIMITS, START_MS, entry, lane_of, partition_of};
+use crate::schedule_contract::fixture::{LIMITS, START_MS, end, entry, lane_of, partition_of};
 use crate::support::redis_cluster::RedisCluster;
+use crate::support::redis_node::until;
 use crate::support::sentinels::Sentinels;
 use crate::support::within;
 use ringback::clock::ManualClock;
 use ringback::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
+use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    ClaimQuota, Entry, Registered, ScheduleError, ScheduleLeases as _, ScheduleMaintenance as _,
-    ScheduleReads as _,
+    ClaimQuota, Configured, Entry, LeaseRequest, LeasedOne, Limits, Registered, ScheduleError,
+    ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _, SettingsReached, Settled,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long after its election a primary may stay unused.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 /// How many partitions the tests with a cluster have.
-const PARTITIONS: usize = 8;
+pub const PARTITIONS: usize = 8;
 
 fn open(url: String, partitions: usize) -> RedisSchedule {
     open_with_replicas(url, partitions, 0)
@@ -26,26 +29,38 @@ fn open(url: String, partitions: usize) -> RedisSchedule {
 
 fn open_with_replicas(url: String, partitions: usize, replicas: u16) -> RedisSchedule {
     let options = Options {
-        url,
-        partitions,
-        limits: LIMITS,
-        time: Time::Clock,
-        // With a journal, there is no directory of keys, which could be at another node than the lane.
-        owner: "journal".into(),
-        signing: None,
         replicas,
+        ..options(url, partitions, LIMITS)
     };
     RedisSchedule::open(&options, Arc::new(ManualClock::at(START_MS))).expect("a URL")
 }
 
-async fn whole(schedule: &RedisSchedule) {
+/// In [`PARTITIONS`] parts.
+pub fn open_with_limits(url: String, limits: Limits, clock: ManualClock) -> RedisSchedule {
+    RedisSchedule::open(&options(url, PARTITIONS, limits), Arc::new(clock)).expect("a URL")
+}
+
+fn options(url: String, partitions: usize, limits: Limits) -> Options {
+    Options {
+        url,
+        partitions,
+        limits,
+        time: Time::Clock,
+        // With a journal, there is no directory of keys, which could be at another node than the lane.
+        owner: "journal".into(),
+        signing: None,
+        replicas: 0,
+    }
+}
+
+pub async fn whole(schedule: &RedisSchedule) {
     while let Inspection::ToLoad(_) = schedule.inspect(false).await.expect("looked") {
         schedule.finish_loading().await.expect("heard");
     }
 }
 
 /// An entry whose lane is in this partition.
-fn entry_in(partition: usize, partitions: usize, id: &str) -> Entry {
+pub fn entry_in(partition: usize, partitions: usize, id: &str) -> Entry {
     let mut lanes = (0..).map(|lane| format!("shop-{lane}"));
     let lane = lanes.find(|lane| partition_of(&lane_of(lane), partitions) == partition);
     entry(&lane.expect("some lane"), &format!("{partition}-{id}"), 0)
@@ -87,6 +102,49 @@ async fn a_new_primary_of_sentinel_is_used_within_two_seconds() {
     let took = put_again(&schedule, &entry_in(0, 1, "4")).await;
     assert!(took < FOUND_WITHIN, "{took:?}");
     servers.resume(new);
+}
+
+/// It may have been replaced, and what was cancelled through another server is due in it still.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_primary_gives_is_verified_while_most_sentinels_do_not_answer() {
+    let mut servers = Sentinels::start().await;
+    let schedule = open(servers.url(), 1);
+    whole(&schedule).await;
+    let number = AtomicUsize::new(0);
+    let is_verified = async || {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        put_again(&schedule, &entry_in(0, 1, &number.to_string())).await;
+        let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
+        let lease = claimed.leases.into_iter().next().expect("one is due");
+        let settlement = end(&lease, State::Delivered, 1);
+        let settled = schedule.settle(lease.clone(), settlement).await;
+        assert_eq!(settled.expect("answered"), Settled::Done);
+        assert_eq!(lease.entry.verify, lease.entry.raise_fence);
+        lease.entry.verify
+    };
+    assert!(!is_verified().await);
+    servers.end_sentinels(1);
+    assert!(!is_verified().await);
+    let waiting = entry("shop-by-hand", "by-hand", 60_000);
+    schedule
+        .register(waiting.clone())
+        .await
+        .expect("registered");
+    let request = LeaseRequest::new(waiting.notification.key_in_lane());
+    servers.end_sentinels(2);
+    until("it to be doubted", async || {
+        is_verified().await.then_some(())
+    })
+    .await;
+    // What is changed here would be due as before in another primary.
+    let refused = schedule.lease_one(&request).await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Unavailable(_))),
+        "{refused:?}"
+    );
+    let repair = LeaseRequest::for_repair(waiting.notification.key_in_lane());
+    let leased = schedule.lease_one(&repair).await.expect("answered");
+    assert!(matches!(leased, LeasedOne::Leased(_)), "{leased:?}");
 }
 
 #[tokio::test]
@@ -243,7 +301,8 @@ async fn a_registration_counts_only_when_enough_replicas_have_it() {
     };
     assert!(why.contains("--redis-wait"), "{why}");
     // So does a hold.
-    let refused = schedule.configure_lanes(&holding()).await;
+    let none = SettingsReached::default();
+    let refused = schedule.configure_lanes(&holding(), &none).await;
     assert!(
         matches!(refused, Err(ScheduleError::Unavailable(_))),
         "{refused:?}"
@@ -256,7 +315,8 @@ async fn a_registration_counts_only_when_enough_replicas_have_it() {
         .await
         .expect("registered");
     assert!(matches!(put, Registered::Existing(_)), "{put:?}");
-    assert!(schedule.configure_lanes(&holding()).await.expect("held"));
+    let held = schedule.configure_lanes(&holding(), &none).await;
+    assert!(matches!(held, Ok(Configured::Obeyed)), "{held:?}");
 }
 
 /// A hold as it is given without a journal.

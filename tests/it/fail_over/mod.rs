@@ -4,6 +4,7 @@
 
 mod cluster;
 mod finding;
+mod parts_away;
 mod scene;
 mod sentinels;
 mod servers;

@@ -58,3 +58,13 @@ pub async fn until_held(url: &str, partition: usize, id: &str) {
     })
     .await;
 }
+
+/// Waits until a partition at this server was loaded again.
+pub async fn until_loaded(url: &str, partition: usize) {
+    until("a partition to be whole", async || {
+        let get = redis::Cmd::hget(format!("{{rb:{partition}}}:meta"), "state");
+        let state: Option<String> = get.query_async(&mut connect(url).await).await.ok()?;
+        (state.as_deref() == Some("whole")).then_some(())
+    })
+    .await;
+}

@@ -39,7 +39,7 @@ use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError, SettingsSource};
 use ringback::service::Service;
 use ringback::telemetry::metrics::Metrics;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -388,7 +388,14 @@ impl Server {
     /// Compares one notification and brings it to where the journal stands.
     pub async fn reconcile(&self, key: &Key) {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
-        if let Ok(found) = find_recorded(journal, schedule, std::slice::from_ref(key)).await {
+        if let Ok(found) = find_recorded(
+            journal,
+            schedule,
+            std::slice::from_ref(key),
+            &BTreeSet::new(),
+        )
+        .await
+        {
             let _ = repair(journal, schedule, &found, RepairNotes::LeftOut).await;
         }
     }

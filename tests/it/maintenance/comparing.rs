@@ -8,6 +8,7 @@ use ringback::domain::lane::KeyInLane;
 use ringback::journal::Standing;
 use ringback::maintenance::difference::{DifferenceKind, find, find_among};
 use ringback::schedule::Settlement;
+use std::collections::BTreeSet;
 
 on_each_pair!(
     each_kind_of_difference_is_found,
@@ -17,7 +18,13 @@ on_each_pair!(
 
 async fn kinds(stage: &Stage, ids: &[&str]) -> Vec<(String, DifferenceKind)> {
     let entries: Vec<KeyInLane> = ids.iter().map(|id| place(&key(id))).collect();
-    let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &entries).await;
+    let found = find_among(
+        stage.journal.as_ref(),
+        stage.schedule.as_ref(),
+        &entries,
+        &BTreeSet::new(),
+    )
+    .await;
     let found = found.expect("compared");
     found
         .differences
@@ -78,7 +85,7 @@ async fn what_the_journal_says_otherwise_by_now_is_none(stage: Stage) {
     );
     apply(journal, recording).await;
     stage.schedule.settle(lease, ended).await.expect("settled");
-    let found = find(journal, stage.schedule.as_ref(), &read).await;
+    let found = find(journal, stage.schedule.as_ref(), &read, &BTreeSet::new()).await;
     assert_eq!(found.expect("compared"), []);
 }
 

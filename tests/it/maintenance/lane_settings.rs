@@ -39,7 +39,7 @@ async fn the_recovery_brings_them_back_and_does_not_wait_for_another_duty() {
     let maintenance =
         Maintenance::begin(Some(journal), schedule.clone(), FOR_EVER, Metrics::new()).await;
     let maintenance = maintenance.expect("both stores answer");
-    let reached = async || schedule.settings_reached().await.ok().flatten();
+    let reached = async || schedule.settings_reached(None).await.ok()?.number;
     assert_eq!(reached().await, Some(number));
 
     let mut redis = connect(stage.redis.as_deref().expect("on Redis")).await;

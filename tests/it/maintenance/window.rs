@@ -20,6 +20,7 @@ use ringback::schedule::{
     Entry, HeldProgress, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled,
     Settlement,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 on_each_pair_with_window!(
@@ -81,7 +82,14 @@ async fn what_is_due_within_half_of_the_horizon_is_loaded(stage: Stage) {
     ] {
         stage.journal_one(id, at_ms).await;
     }
-    assert_eq!(stage.schedule.loaded_until().await.expect("read"), None);
+    assert_eq!(
+        stage
+            .schedule
+            .loaded_until(&BTreeSet::new())
+            .await
+            .expect("read"),
+        None
+    );
     assert_eq!(load(&stage).await, 3);
     for (id, expected) in [
         ("overdue", true),
@@ -91,7 +99,11 @@ async fn what_is_due_within_half_of_the_horizon_is_loaded(stage: Stage) {
     ] {
         assert_eq!(is_held(&stage, id).await, expected, "{id}");
     }
-    let loaded_until = stage.schedule.loaded_until().await.expect("read");
+    let loaded_until = stage
+        .schedule
+        .loaded_until(&BTreeSet::new())
+        .await
+        .expect("read");
     assert_eq!(loaded_until, Some(START_MS + half_ms));
     stage.clock.advance(1);
     assert_eq!(load(&stage).await, 1);
@@ -144,7 +156,11 @@ async fn another_instance_goes_on_where_the_one_before_was(stage: Stage) {
     first.step(now_ms).await.expect("loaded");
     drop(first);
     // It knows of none that it has loaded all that is due at that instant.
-    let loaded_until = stage.schedule.loaded_until().await.expect("read");
+    let loaded_until = stage
+        .schedule
+        .loaded_until(&BTreeSet::new())
+        .await
+        .expect("read");
     assert_eq!(loaded_until, Some(START_MS + MINUTE_MS - 1));
     assert_eq!(load(&stage).await, 1_300);
     assert_eq!(load(&stage).await, 0);
@@ -153,7 +169,10 @@ async fn another_instance_goes_on_where_the_one_before_was(stage: Stage) {
 async fn after_a_clock_was_set_back_everything_is_read_again(stage: Stage) {
     // The clock was ahead, so everything that was due by then was loaded.
     let ahead_ms = START_MS + 10 * HORIZON_MS;
-    let noted = stage.schedule.set_loaded_until(ahead_ms).await;
+    let noted = stage
+        .schedule
+        .set_loaded_until(ahead_ms, &BTreeSet::new())
+        .await;
     noted.expect("noted");
     // By this clock it is due after the horizon, so whoever registered it left it out; and it is due before all that
     // was loaded.
@@ -264,17 +283,26 @@ async fn a_server_without_a_horizon_loads_all_the_rest() {
     stage.journal_one("later", 2 * HORIZON_MS).await;
     assert_eq!(load(&stage).await, 1);
     let whole = stage.without_window().await;
-    let loaded_until = whole.loaded_until().await.expect("read");
+    let loaded_until = whole.loaded_until(&BTreeSet::new()).await.expect("read");
     assert_eq!(loaded_until, Some(START_MS + HORIZON_MS / 2));
     // What the others have left out is not missing, as the audit sees it.
     let entries = [place(&key("later"))];
-    let found = find_among(stage.journal.as_ref(), whole.as_ref(), &entries).await;
+    let found = find_among(
+        stage.journal.as_ref(),
+        whole.as_ref(),
+        &entries,
+        &BTreeSet::new(),
+    )
+    .await;
     assert!(found.expect("compared").differences.is_empty());
     let mut rest = WindowLoader::new(stage.journal.clone(), whole.clone());
     let loaded = rest.pass(stage.clock.now_ms()).await.expect("loaded");
     assert_eq!(loaded.missing, 1);
     assert!(is_held(&stage, "later").await);
-    assert_eq!(whole.loaded_until().await.expect("read"), Some(i64::MAX));
+    assert_eq!(
+        whole.loaded_until(&BTreeSet::new()).await.expect("read"),
+        Some(i64::MAX)
+    );
     // By now it is left out again.
     stage.journal_one("left out", 3 * HORIZON_MS).await;
     assert_eq!(load(&stage).await, 0);
@@ -322,7 +350,13 @@ async fn content_is_left_to_the_journal_after_some_minutes(stage: Stage) {
     assert_eq!(stage.claim().await, [""; 0]);
     // What the journal says of it is no difference.
     let places = [place(&key("later")), place(&key("soon"))];
-    let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &places).await;
+    let found = find_among(
+        stage.journal.as_ref(),
+        stage.schedule.as_ref(),
+        &places,
+        &BTreeSet::new(),
+    )
+    .await;
     assert!(found.expect("compared").differences.is_empty());
 }
 

@@ -10,7 +10,7 @@ use ringback::domain::lane_settings::{
 };
 use ringback::domain::state::State;
 use ringback::schedule::ScheduleMaintenance as _;
-use ringback::schedule::{LeaseRequest, Limits, Registered, SettingsSource, Settled};
+use ringback::schedule::{Configured, LeaseRequest, Limits, Registered, SettingsSource, Settled};
 
 /// Due so late that no attempt of it can be in flight.
 const LATER_MS: i64 = 10_050;
@@ -174,8 +174,9 @@ async fn a_lane_is_not_called_because_its_hold_was_lost() {
             }),
         };
         let bring = async |after| {
-            let taken = schedule.configure_lanes(&holding(after)).await;
-            taken.expect("answered")
+            let reached = schedule.settings_reached(None).await.expect("answered");
+            let configured = schedule.configure_lanes(&holding(after), &reached).await;
+            matches!(configured.expect("answered"), Configured::Obeyed)
         };
         assert!(bring(0).await);
         fixture.put("shop", "1", 0).await;
@@ -183,7 +184,8 @@ async fn a_lane_is_not_called_because_its_hold_was_lost() {
         scene.command(&["DEL", settings]).await;
         scene.command(lose).await;
         assert_eq!(fixture.claim_ids(9).await.len(), 0, "{lose:?}");
-        assert_eq!(schedule.settings_reached().await.ok().flatten(), None);
+        let reached = schedule.settings_reached(None).await.expect("answered");
+        assert_eq!(reached.number, None, "{lose:?}");
         assert!(!bring(4).await, "changes before are missing: {lose:?}");
         assert!(bring(0).await);
         assert_eq!(fixture.claim_ids(9).await, ["2"], "{lose:?}");

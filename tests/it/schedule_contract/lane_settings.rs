@@ -7,7 +7,7 @@ use ringback::domain::lane_settings::{
     CallRate, ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use ringback::domain::state::State;
-use ringback::schedule::{ClaimQuota, Limits, SettingsSource};
+use ringback::schedule::{ClaimQuota, Configured, Limits, SettingsReached, SettingsSource};
 use std::num::NonZeroU32;
 
 /// As with a journal, from which the settings come.
@@ -48,8 +48,10 @@ impl Fixture {
             changes: vec![change(0, lane, setting)],
             range: None,
         };
-        let taken = self.schedule.configure_lanes(&changes).await;
-        assert!(taken.expect("configured"));
+        let none = SettingsReached::default();
+        let configured = self.schedule.configure_lanes(&changes, &none).await;
+        let configured = configured.expect("configured");
+        assert!(matches!(configured, Configured::Obeyed), "{configured:?}");
     }
 
     /// Brings all changes after `after`, the last being `until`. Says whether they were taken.
@@ -70,12 +72,19 @@ impl Fixture {
             is_last,
         });
         let changes = LaneChanges { changes, range };
-        let taken = self.schedule.configure_lanes(&changes).await;
-        taken.expect("configured")
+        let reached = self.schedule.settings_reached(None).await;
+        let reached = reached.expect("answered");
+        let configured = self.schedule.configure_lanes(&changes, &reached).await;
+        match configured.expect("configured") {
+            Configured::Obeyed => true,
+            Configured::OthersMissing => false,
+            Configured::Partly(error) => panic!("{error}"),
+        }
     }
 
     async fn reached(&self) -> Option<i64> {
-        self.schedule.settings_reached().await.expect("answered")
+        let reached = self.schedule.settings_reached(None).await;
+        reached.expect("answered").number
     }
 
     /// Claims on both instances; how many leases that gives.

@@ -192,18 +192,22 @@ pub async fn a_lane_tells_apart_what_is_due_after_all_that_was_loaded(
     };
     // As long as it is not known what was loaded: what is due.
     check(0, 6).await;
+    let none = BTreeSet::new();
     for (until_ms, later) in [
         (20 * MINUTE_MS - 1, 6),
         (20 * MINUTE_MS, 3),
         (40 * MINUTE_MS, 0),
     ] {
-        let loaded = fixture.schedule.set_loaded_until(START_MS + until_ms).await;
+        let loaded = fixture
+            .schedule
+            .set_loaded_until(START_MS + until_ms, &none)
+            .await;
         loaded.expect("noted");
         check(until_ms, later).await;
     }
     let loaded = fixture
         .schedule
-        .set_loaded_until(START_MS + 20 * MINUTE_MS)
+        .set_loaded_until(START_MS + 20 * MINUTE_MS, &none)
         .await;
     loaded.expect("noted");
     let mut status = fixture.status("shop").await;
@@ -221,7 +225,7 @@ pub async fn a_lane_tells_apart_what_is_due_after_all_that_was_loaded(
     );
     fixture
         .schedule
-        .set_loaded_until(i64::MAX)
+        .set_loaded_until(i64::MAX, &none)
         .await
         .expect("noted");
     assert_eq!(fixture.status("shop").await.held_until_ms, i64::MAX);

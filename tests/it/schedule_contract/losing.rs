@@ -1,16 +1,19 @@
 //! A Redis that loses what it held, and how instances notice.
 
 use super::fixture::*;
+use super::lane_settings::held;
 use super::redis::{command, options};
 use crate::support::redis::{RedisServer, connect, fresh_database};
 use crate::support::within;
 use redis::Value;
 use ringback::clock::ManualClock;
+use ringback::domain::lane_settings::{ChangeRange, LaneChange, LaneChanges, LaneSetting};
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
 use ringback::schedule::{
-    ClaimQuota, Lease, LeaseRequest, LeasedOne, Registered, ScheduleError, Settled,
+    ClaimQuota, Configured, Lease, LeaseRequest, LeasedOne, Registered, ScheduleError,
+    SettingsReached, SettingsSource, Settled,
 };
 use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
 use std::sync::Arc;
@@ -26,7 +29,7 @@ impl Server {
         Self::owned_by("journal-1")
     }
 
-    fn owned_by(owner: &str) -> Self {
+    pub fn owned_by(owner: &str) -> Self {
         Self {
             options: Options {
                 owner: owner.into(),
@@ -52,7 +55,7 @@ impl Server {
     }
 
     /// All keys with their content.
-    async fn copy(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub async fn copy(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut connection = connect(&self.options.url).await;
         let keys: Vec<Vec<u8>> = (redis::cmd("KEYS").arg("*"))
             .query_async(&mut connection)
@@ -68,7 +71,7 @@ impl Server {
     }
 
     /// Sets the database back to what it held when it was copied.
-    async fn set_back(&self, copy: &[(Vec<u8>, Vec<u8>)]) {
+    pub async fn set_back(&self, copy: &[(Vec<u8>, Vec<u8>)]) {
         self.flush().await;
         for (key, content) in copy {
             let mut restore = redis::cmd("RESTORE");
@@ -418,4 +421,87 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     assert!(matches!(one, LeasedOne::InFlight), "{one:?}");
     let next = schedule.claim(ClaimQuota::of(9)).await.expect("claimed");
     assert!(next.leases.is_empty(), "the next claim is another");
+}
+
+/// A server that starts, and knows of nothing, takes an empty Redis for a new one.
+#[tokio::test]
+async fn a_total_loss_is_told_though_a_server_that_starts_has_looked_first() {
+    for owner in ["journal-1", NO_JOURNAL] {
+        let server = Server::owned_by(owner);
+        let (one, other) = (server.ready().await, server.ready().await);
+        put(&one, "1").await.expect("registered");
+        server.flush().await;
+        let new = server.ready().await;
+        put(&new, "2").await.expect("registered");
+        check_refused(&one).await;
+        let lost = Inspection::ToLoad(LoadReason::Lost);
+        assert_eq!(look(&one).await, lost, "{owner}");
+        assert!(one.finish_loading().await.expect("heard"));
+        // Once.
+        for instance in [&one, &other, &new] {
+            assert_eq!(look(instance).await, Inspection::Whole, "{owner}");
+        }
+        assert_eq!(one.pending().await, 1, "{owner}");
+    }
+}
+
+/// Redis is set back to before a hold that was confirmed. That it has all changes up to the one before says nothing.
+#[tokio::test]
+async fn a_hold_is_obeyed_after_redis_was_set_back_to_before_it() {
+    let mut server = Server::new();
+    server.options.limits.settings_source = SettingsSource::Journal;
+    let schedule = server.ready().await;
+    let bring = async |until: i64, changes: Vec<LaneChange>, reached: &SettingsReached| {
+        let after = reached.number.unwrap_or(0);
+        let range = Some(ChangeRange {
+            after,
+            until,
+            is_last: true,
+        });
+        let changes = LaneChanges { changes, range };
+        let configured = schedule.configure_lanes(&changes, reached).await;
+        assert!(
+            matches!(configured, Ok(Configured::Obeyed)),
+            "{configured:?}"
+        );
+    };
+    let reached = async || schedule.settings_reached(None).await.expect("answered");
+    bring(3, vec![], &reached().await).await;
+    put(&schedule, "1").await.expect("registered");
+    let copy = server.copy().await;
+    let hold = || LaneChange {
+        lane: lane_of("shop"),
+        setting: held(),
+        number: 4,
+    };
+    let before = reached().await;
+    assert_eq!((before.number, before.is_confirmed), (Some(3), true));
+    bring(4, vec![hold()], &before).await;
+    server.set_back(&copy).await;
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
+
+    let claimed = async || {
+        schedule
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("claimed")
+            .leases
+    };
+    assert_eq!(ids(&claimed().await), [""; 0]);
+    // What was read in the journal before it was set back may be without the hold.
+    bring(3, vec![], &before).await;
+    assert_eq!(ids(&claimed().await), [""; 0]);
+    let now = reached().await;
+    assert_eq!((now.number, now.is_confirmed), (Some(3), false));
+    bring(4, vec![hold()], &now).await;
+    assert!(reached().await.is_confirmed);
+    assert_eq!(ids(&claimed().await), [""; 0]);
+    let release = LaneChange {
+        setting: LaneSetting::Hold(None),
+        number: 5,
+        ..hold()
+    };
+    bring(5, vec![release], &reached().await).await;
+    assert_eq!(ids(&claimed().await), ["1"]);
 }

@@ -232,7 +232,7 @@ async fn the_documented_rights_suffice() {
         let page = fixture.schedule.lanes(selection, cursor, 5).await;
         page.expect("a page");
     }
-    let reached = fixture.schedule.settings_reached().await;
+    let reached = fixture.schedule.settings_reached(None).await;
     reached.expect("answered");
     fixture.retry("shop-0005").await;
     let dead = fixture.lease_by_hand("shop-0004").await;

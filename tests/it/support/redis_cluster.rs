@@ -328,6 +328,18 @@ impl RedisCluster {
         }
     }
 
+    /// Has a node take for full what it may use.
+    pub async fn fill(&self, node: usize) {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("SET").arg("maxmemory").arg(1);
+        self.nodes[node].run::<()>(&command).await;
+    }
+
+    /// Empties one primary.
+    pub async fn flush_node(&self, primary: usize) {
+        (self.nodes[primary].run::<()>(&redis::cmd("FLUSHALL"))).await;
+    }
+
     /// Begins to move a slot to another primary: from now on each of the two has a part of its keys.
     pub async fn begin_move(&self, slot: u16, to: usize) -> SlotMove<'_> {
         let from = self.primary_of(slot).await;

@@ -2,7 +2,8 @@
 
 use super::MemoryState;
 use crate::domain::lane_settings::LaneChanges;
-use crate::schedule::SettingsSource;
+use crate::schedule::{Configured, SettingsReached, SettingsSource};
+use std::collections::BTreeMap;
 
 /// Up to which change of the journal the settings are here.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,11 +18,11 @@ impl MemoryState {
         &mut self,
         changes: &LaneChanges,
         now_ms: i64,
-    ) -> bool {
+    ) -> Configured {
         let reached = self.settings.reached;
         if let Some(range) = changes.range {
             if range.after > reached {
-                return false;
+                return Configured::OthersMissing;
             }
             self.settings.reached = reached.max(range.until);
             self.settings.is_complete |= range.is_last;
@@ -33,11 +34,19 @@ impl MemoryState {
                     .configure(&change.lane, change.setting.clone(), now_ms);
             }
         }
-        true
+        Configured::Obeyed
     }
 
-    pub(in crate::schedule::memory) fn settings_reached(&self) -> Option<i64> {
-        self.settings.is_complete.then_some(self.settings.reached)
+    pub(in crate::schedule::memory) fn settings_reached(&self) -> SettingsReached {
+        let SettingsProgress {
+            reached,
+            is_complete,
+        } = self.settings;
+        SettingsReached {
+            number: is_complete.then_some(reached),
+            is_confirmed: is_complete,
+            generations: BTreeMap::new(),
+        }
     }
 
     /// Whether nothing may be claimed, because a lane may be held and this is not known here yet.

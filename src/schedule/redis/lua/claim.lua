@@ -14,7 +14,7 @@
 --       14 how many of the leases to give are kept for idle lanes, one for each
 --       15 maximum number of leases to give to doubtful lanes
 --       16 maximum number of leases to give to lanes that are probing
---       17 '1' if the settings of lanes come from a journal: until they are here, no lane gets anything
+--       17 '1' if the settings of lanes come from a journal: until they are confirmed here, no lane gets anything
 --       18 how many of the leases that are kept for idle lanes these leave to doubtful and probing lanes
 --        19 and on: the lanes that this instance skips. They get nothing, keep their turns, and do not count for
 --          the third and fourth item of the reply
@@ -557,8 +557,8 @@ local claim_number
 expiry, claim_number = new_expiry(lease_ms)
 reply, given_keys, given_classes = { NOW, WRITES, 0, 0, 0, 0, expiry }, {}, {}
 if ARGV[17] == '1' then
-  local _, is_complete = settings_number()
-  lacks_settings = not is_complete
+  local _, _, is_confirmed = settings_number()
+  lacks_settings = not is_confirmed
 end
 if not lacks_settings then visit_lanes(claim_number) end
 if given_keys[1] then

@@ -102,15 +102,20 @@ local function has_settings()
   return any_settings
 end
 
--- Up to which change the settings are here, and whether these are all that the journal had. nil if they are lost.
+-- Up to which change the settings are here, nil if they are lost; whether these are all that the journal had; and whether
+-- they were compared with it in this generation of the data (`inspect.lua`): what was set back to an older copy lacks the
+-- changes after that. After a restart, before anybody has inspected the data, it is not known whether it was set back.
 local function settings_number()
   local text = redis.pcall('HGET', SETTINGS, 'number')
   if type(text) == 'table' then
     call('UNLINK', SETTINGS)
     text = false
   end
-  if not text then return nil, false end
-  return tonumber(string.match(text, '^%d+')), not string.find(text, 'loading', 1, true)
+  if not text then return nil, false, false end
+  local is_complete = not string.find(text, 'loading', 1, true)
+  local known = call('HMGET', META, 'settings', 'generation', 'state')
+  local is_confirmed = is_complete and known[1] == known[2] and known[3] ~= 'restarted'
+  return tonumber(string.match(text, '^%d+')), is_complete, is_confirmed
 end
 
 -- The settings of a lane as text, or false.

@@ -18,6 +18,7 @@
 --                     number       the number of the last lease
 --                     loaded_until  up to which due time everything pending was put in, in ms
 --                                  (loaded_until.lua)
+--                     settings     the generation in which the settings of lanes were last compared with the journal
 --                     ranked       set if any entry may have another than the usual priority (common.lua)
 --                   The name of an instance has 32 characters.
 --        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
@@ -110,8 +111,10 @@ local function enter(verdict)
   return { verdict, text_of(generation), text_of(writes) }
 end
 
--- A write count is comparable only within the same generation.
-local intact = generation > known
+-- A write count is comparable only within the same generation. A later one is what was found to be incomplete, and loaded
+-- again; or everything was lost, and another instance that starts took it for new: then this one tells it apart.
+local is_later = generation > known and (known == 0 or held.lost)
+local intact = is_later
   or (generation > 0 and generation == known and (tonumber(held[earlier] or 0) or 0) >= seen)
 
 local holder = call('GET', REBUILD)

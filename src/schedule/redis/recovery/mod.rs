@@ -6,6 +6,7 @@ pub mod server_run;
 pub mod write_counters;
 
 use super::RedisSchedule;
+use super::away::AwayPartitions;
 use super::bulk::{self, ScannedParts};
 use super::partition::Partition;
 use super::reply::ScriptReply;
@@ -20,6 +21,7 @@ use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use write_counters::WriteCount;
 
@@ -71,6 +73,7 @@ impl Recoverable for RedisSchedule {
         let at_once = if self.away.is_some() { AT_ONCE } else { 1 };
         let mut inspected = stream::iter(inspected).buffered(at_once);
         let (mut found, mut has_answer, mut failure) = (Inspection::Whole, false, None);
+        let mut failed = Vec::new();
         while let Some((number, one)) = inspected.next().await {
             let one = match (one, &self.away) {
                 // The other partitions of the cluster are used meanwhile.
@@ -80,6 +83,7 @@ impl Recoverable for RedisSchedule {
                         .loading
                         .store(false, Ordering::Relaxed);
                     failure = Some(error);
+                    failed.push(number);
                     continue;
                 }
                 (one, _) => one?,
@@ -98,6 +102,12 @@ impl Recoverable for RedisSchedule {
         // While another instance is emptying a partition, calls to it are still refused.
         if found != Inspection::Clearing {
             self.loss.set(false);
+        }
+        // What has answered since it failed is inspected again, as away.rs has requested before that line.
+        let has_answered =
+            |away: &Arc<AwayPartitions>| failed.iter().any(|number| !away.is_to_inspect(*number));
+        if self.away.as_ref().is_some_and(has_answered) {
+            self.loss.set(true);
         }
         Ok(found)
     }
@@ -147,6 +157,14 @@ impl Recoverable for RedisSchedule {
 
     fn is_loading(&self, lane: &Lane) -> bool {
         self.partition(lane).loading.load(Ordering::Relaxed)
+    }
+
+    fn is_some_out_of_reach(&self) -> bool {
+        let Some(away) = &self.away else {
+            return false;
+        };
+        let mut parts = self.partitions.iter().enumerate();
+        parts.any(|(number, part)| part.loading.load(Ordering::Relaxed) && away.has(number))
     }
 
     async fn set_loaded_until_of_loading(&self, due_ms: i64) -> Result<(), ScheduleError> {

@@ -11,7 +11,11 @@ use crate::schedule::redis::script::Script;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
+
+/// How long it may take to write down that a server was restarted.
+const NOTING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The run of the server that has one partition, or several that are always at one server, as far as this process is
 /// connected to it. A partition that has moved to another server is treated as after a restart: it cannot be told whether
@@ -62,8 +66,6 @@ impl ServerRun {
 
     /// Checks whether a new connection leads to the known run, and if not, writes that down in `meta`.
     pub async fn check(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
-        // Other connections that are opened now wait, so nothing is sent before the new run is written down.
-        let mut known = self.known.lock().await;
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
@@ -75,6 +77,8 @@ impl ServerRun {
             )));
         }
         let name = field(&info, "run_id").unwrap_or_default().to_string();
+        // Other connections that are opened now wait, so nothing is sent before the new run is written down.
+        let mut known = self.known.lock().await;
         let is_same = |known: &KnownRun| known.name == name && known.noted && !name.is_empty();
         let mut noted = true;
         if !known.as_ref().is_none_or(is_same) {
@@ -85,7 +89,13 @@ impl ServerRun {
                 None => command.arg(""),
             };
             command.arg(&name);
-            let reply = connection.send_packed_command(&command).await?;
+            // A connection for many entries would wait longer for a server that has stopped to answer.
+            let noting = connection.send_packed_command(&command);
+            let reply = tokio::time::timeout(NOTING_TIMEOUT, noting)
+                .await
+                .map_err(|_| {
+                    RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))
+                })??;
             // A read-only server gives an error here, and a node that does not have the partition. That is not an
             // error of the connection: calls to that server fail anyway, and the next connection tries again.
             noted = reply.extract_error().is_ok();
