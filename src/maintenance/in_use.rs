@@ -4,8 +4,8 @@ use crate::journal::{JournalError, JournalMaintenance};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the lock is looked at. In this time after a fail-over of PostgreSQL, a server with another schedule could take
-/// it.
+/// How often the lock is looked at. In this time and some seconds after a fail-over of PostgreSQL, a server with another
+/// schedule could take it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Keeps the lock until another server has it. That ends this server: two servers with a schedule each would both send

@@ -17,6 +17,9 @@ use tokio::time::timeout;
 /// How long the session with the lock may take to answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 
+/// How long taking the lock again may take in a new session.
+const LONGEST_TAKING: Duration = Duration::from_secs(5);
+
 const USED_BY_ANOTHER: &str = "it is in use by another server, and one of the two has its schedule in memory; \
     servers that share a journal must share a Redis too";
 
@@ -34,6 +37,24 @@ pub(super) struct InUse {
     sharing: Sharing,
     /// The session that has the lock; `None` since it was found to be over.
     session: Option<PgConnection>,
+    /// Which session that is or was.
+    backend: Backend,
+}
+
+/// A session, as the database server knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Backend {
+    pid: i32,
+    /// Since when that server runs: numbers of processes come again after a restart.
+    server_since: String,
+}
+
+impl Backend {
+    async fn of(session: &mut PgConnection) -> Result<Self, sqlx::Error> {
+        let asked = "SELECT pg_backend_pid(), pg_postmaster_start_time()::text";
+        let (pid, server_since) = sqlx::query_as(asked).fetch_one(session).await?;
+        Ok(Self { pid, server_since })
+    }
 }
 
 impl PostgresJournal {
@@ -68,9 +89,12 @@ impl PostgresJournal {
                  the partition of their time"
             );
         }
+        let backend = Backend::of(&mut session).await;
+        let backend = backend.map_err(|error| at(PostgresFailure::from(error).into()))?;
         *self.in_use.lock().await = Some(InUse {
             sharing,
             session: Some(session),
+            backend,
         });
         Ok(())
     }
@@ -81,38 +105,101 @@ impl PostgresJournal {
     /// As [`PostgresJournal::hold`].
     pub(super) async fn take_lock_again(&self) -> Result<(), JournalError> {
         let mut in_use = self.in_use.lock().await;
-        let Some(InUse { sharing, session }) = in_use.as_mut() else {
+        let Some(in_use) = in_use.as_mut() else {
             return Ok(());
         };
-        if let Some(alive) = session {
+        if let Some(alive) = &mut in_use.session {
             let asking = sqlx::query("SELECT 1").execute(alive);
             if let Ok(Ok(_)) = timeout(LONGEST_ANSWER, asking).await {
                 return Ok(());
             }
-            *session = None;
+            in_use.session = None;
         }
         let options = self.connections.options();
         let at = |error| with_location(options, error);
-        let mut new = connect(options).await.map_err(at)?;
-        let lock = match sharing {
-            Sharing::WithOthers => "SELECT pg_try_advisory_lock_shared(hashtextextended($1, 0))",
-            Sharing::WithNobody => "SELECT pg_try_advisory_lock(hashtextextended($1, 0))",
+        let mut session = connect(options).await.map_err(at)?;
+        let taking = take_again(&mut session, &self.id, in_use.sharing, &in_use.backend);
+        let taken = match timeout(LONGEST_TAKING, taking).await {
+            Ok(taken) => taken.map_err(|error| at(PostgresFailure::from(error).into()))?,
+            Err(_) => Taken::Later("PostgreSQL did not answer in time"),
         };
-        let is_ours: bool = sqlx::query_scalar(lock)
-            .bind(lock_name(&self.id))
-            .fetch_one(&mut new)
-            .await
-            .map_err(|error| at(PostgresFailure::from(error).into()))?;
-        if !is_ours {
-            return Err(at(JournalError::Refused(USED_BY_ANOTHER.into())));
+        match taken {
+            Taken::Now(backend) => {
+                tracing::info!(
+                    "the session with the lock of the journal was over; the lock was taken again"
+                );
+                in_use.session = Some(session);
+                in_use.backend = backend;
+                Ok(())
+            }
+            Taken::Later(why) => Err(at(JournalError::Unavailable(why.into()))),
+            Taken::ByAnother => Err(at(JournalError::Refused(USED_BY_ANOTHER.into()))),
         }
-        tracing::info!(
-            "the session with the lock of the journal was over; the lock was taken again"
-        );
-        *session = Some(new);
-        Ok(())
     }
 }
+
+/// What became of taking a lock again.
+enum Taken {
+    /// The session has it, and is this one.
+    Now(Backend),
+    /// Not yet, though no other server has it.
+    Later(&'static str),
+    /// Another server has it.
+    ByAnother,
+}
+
+/// Takes the lock in a new session. The session before may still have it: if its connection broke, the database server does
+/// not know that yet. Then it is ended. And one that only waits for the lock, and will be refused, stands in the way.
+async fn take_again(
+    session: &mut PgConnection,
+    id: &str,
+    sharing: Sharing,
+    before: &Backend,
+) -> Result<Taken, sqlx::Error> {
+    let take = match sharing {
+        Sharing::WithOthers => "SELECT pg_try_advisory_lock_shared(hashtextextended($1, 0))",
+        Sharing::WithNobody => "SELECT pg_try_advisory_lock(hashtextextended($1, 0))",
+    };
+    let taking = sqlx::query_scalar(take).bind(lock_name(id));
+    let is_ours: bool = taking.fetch_one(&mut *session).await?;
+    let own = Backend::of(&mut *session).await?;
+    if is_ours {
+        return Ok(Taken::Now(own));
+    }
+    let holders: Vec<(i32, String)> = sqlx::query_as(HOLDERS)
+        .bind(lock_name(id))
+        .fetch_all(&mut *session)
+        .await?;
+    let is_before = |pid: i32| pid == before.pid && own.server_since == before.server_since;
+    let stands_in_the_way = |mode: &str| match sharing {
+        Sharing::WithOthers => mode == EXCLUSIVE,
+        Sharing::WithNobody => true,
+    };
+    let mut others =
+        (holders.iter()).filter(|(pid, mode)| stands_in_the_way(mode) && !is_before(*pid));
+    if others.next().is_some() {
+        return Ok(Taken::ByAnother);
+    }
+    if holders.iter().any(|(pid, _)| is_before(*pid)) {
+        sqlx::query("SELECT pg_terminate_backend($1)")
+            .bind(before.pid)
+            .execute(session)
+            .await?;
+        return Ok(Taken::Later(
+            "its session of before has the lock still, and is ended",
+        ));
+    }
+    Ok(Taken::Later("another server waits for the lock"))
+}
+
+/// The sessions that have the lock of a journal, and how.
+pub(super) const HOLDERS: &str = "
+    SELECT pid, mode FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (classid::bigint << 32) | objid::bigint = hashtextextended($1, 0)";
+/// The mode of the lock of a server that shares the journal with nobody.
+pub(super) const EXCLUSIVE: &str = "ExclusiveLock";
 
 /// The name of the lock of a journal that is in use.
 pub(super) fn lock_name(id: &str) -> String {

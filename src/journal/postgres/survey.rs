@@ -2,7 +2,7 @@
 
 use super::PostgresJournal;
 use super::error::PostgresFailure;
-use super::in_use::lock_name;
+use super::in_use::{EXCLUSIVE, HOLDERS, lock_name};
 use super::open::{parse, with_location};
 use super::schema;
 use super::session::connect;
@@ -131,18 +131,11 @@ async fn clock_ahead(db: &mut PgConnection) -> Result<i64, PostgresFailure> {
 
 /// The servers that hold the lock of the journal.
 async fn users(db: &mut PgConnection, id: &str) -> Result<JournalUsers, PostgresFailure> {
-    let modes: Vec<String> = sqlx::query_scalar(
-        "SELECT mode FROM pg_locks
-         WHERE locktype = 'advisory' AND granted AND objsubid = 1
-           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-           AND (classid::bigint << 32) | objid::bigint = hashtextextended($1, 0)",
-    )
-    .bind(lock_name(id))
-    .fetch_all(db)
-    .await?;
-    Ok(match modes.len() {
+    let holders = sqlx::query_as(HOLDERS).bind(lock_name(id));
+    let holders: Vec<(i32, String)> = holders.fetch_all(db).await?;
+    Ok(match holders.len() {
         0 => JournalUsers::Nobody,
-        _ if modes.iter().any(|mode| mode == "ExclusiveLock") => JournalUsers::OneAlone,
+        _ if holders.iter().any(|(_, mode)| mode == EXCLUSIVE) => JournalUsers::OneAlone,
         many => JournalUsers::Sharing(many as u64),
     })
 }

@@ -5,7 +5,8 @@ use super::samples::{
     START_MS, apply, attempts, changing, delivery, failure, find, history, keep, raise_fence,
     recording, refusal, registering,
 };
-use crate::support::postgres::{connect, run};
+use crate::support::postgres::{connect, run, signal};
+use crate::support::redis_node::until;
 use crate::support::within;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
@@ -15,6 +16,7 @@ use ringback::journal::{
     ChangeResult, JournalError, JournalMaintenance, JournalReads, JournalWrites, Prune, Recorded,
     Recording, RegisterResult,
 };
+use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;
@@ -209,6 +211,90 @@ async fn a_lock_whose_session_ended_is_taken_again() {
     );
     other.close().await;
     alone.keep_holding().await.expect("held again");
+}
+
+/// The session hangs and keeps the lock, as when its connection broke and PostgreSQL does not know that yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_before_that_still_has_the_lock_is_ended() {
+    let store = PostgresStore::new();
+    let alone = open(&store, 1).await;
+    alone.hold(Sharing::WithNobody).await.expect("held");
+    let mut beside = connect(&store.url).await;
+    let pid: i32 = sqlx::query_scalar(
+        "SELECT pid FROM pg_locks WHERE locktype = 'advisory'
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    )
+    .fetch_one(&mut beside)
+    .await
+    .expect("it has the lock");
+    let session = pid.to_string();
+    signal("STOP", &session);
+    let ended = alone.keep_holding().await;
+    // It goes on, and learns that it is ended.
+    signal("CONT", &session);
+    let Err(JournalError::Unavailable(why)) = ended else {
+        panic!("{ended:?}");
+    };
+    assert!(why.contains("session of before"), "{why}");
+    until("the lock", async || {
+        let held = alone.keep_holding().await;
+        assert!(!matches!(held, Err(JournalError::Refused(_))), "{held:?}");
+        held.ok()
+    })
+    .await;
+    let other = open(&store, 2).await;
+    let refused = other.hold(Sharing::WithNobody).await;
+    assert!(
+        matches!(refused, Err(JournalError::Refused(_))),
+        "{refused:?}"
+    );
+}
+
+/// It will be refused, and stands in the way until then.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_waits_for_the_lock_ends_nobody() {
+    let store = PostgresStore::new();
+    let (one, other) = (open(&store, 1).await, open(&store, 2).await);
+    one.hold(Sharing::WithOthers).await.expect("held");
+    other.hold(Sharing::WithOthers).await.expect("held");
+    let alone = open(&store, 3).await;
+    let waiting = tokio::spawn(async move { alone.hold(Sharing::WithNobody).await });
+    let mut beside = connect(&store.url).await;
+    until_waits(&mut beside).await;
+    let end = "SELECT pg_terminate_backend(max(pid), 5000) FROM pg_locks
+               WHERE locktype = 'advisory' AND granted
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    run(&mut beside, end).await;
+    for journal in [&one, &other] {
+        let held = journal.keep_holding().await;
+        assert!(!matches!(held, Err(JournalError::Refused(_))), "{held:?}");
+    }
+    let refused = waiting.await.expect("no panic");
+    assert!(
+        matches!(refused, Err(JournalError::Refused(_))),
+        "{refused:?}"
+    );
+    for journal in [&one, &other] {
+        journal.keep_holding().await.expect("held again");
+    }
+}
+
+async fn until_waits(beside: &mut PgConnection) {
+    let waits = async {
+        let asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        loop {
+            let many: i64 = sqlx::query_scalar(asked)
+                .fetch_one(&mut *beside)
+                .await
+                .expect("answered");
+            if many > 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("somebody to wait for the lock", waits).await;
 }
 
 #[tokio::test]

@@ -265,7 +265,7 @@ impl Drop for Running {
 }
 
 /// Sends a signal to a process of a server.
-fn signal(name: &str, process: &str) {
+pub fn signal(name: &str, process: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{name}"), process])
         .status();
