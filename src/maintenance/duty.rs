@@ -26,10 +26,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Wait before asking again for a duty that another instance has.
 const ASK_LATER: Duration = Duration::from_secs(8);
 
-/// After how long an instance that cannot do all of its duty leaves it to others. There may be none, or they may not be
-/// able to do it either, so this is rare compared to how often it tries.
-const LEFT_TO_OTHERS_AFTER: Duration = Duration::from_secs(60);
-
 /// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<Outcome> {
@@ -61,11 +57,6 @@ pub trait Duty: Send {
     /// How long to wait before the next step of the run.
     fn step_rest(&self) -> Duration {
         Self::STEP_REST
-    }
-
-    /// Whether the last run left something out that this instance could not reach. Another one may reach it.
-    fn has_left_out(&self) -> bool {
-        false
     }
 
     /// Forgets its position: another instance has run the duty meanwhile.
@@ -112,7 +103,6 @@ pub(super) async fn run<D: Duty>(
                 held.note_success();
                 D::report(outcome);
                 begun = None;
-                held.note_reach(!duty.has_left_out());
                 let about = jittered(D::rest(started.elapsed()));
                 let until_ms = clock.now_ms().saturating_add(millis(about));
                 tokio::select! {
@@ -122,22 +112,8 @@ pub(super) async fn run<D: Duty>(
             }
             Err(error) => {
                 held.note_failure(&error);
-                held.note_reach(false);
                 rest(AGAIN).await;
             }
-        }
-        if held.is_for_others() {
-            // Then another instance gets it, if there is one.
-            tracing::debug!(
-                duty = D::NAME,
-                "this instance has failed for a minute to do the maintenance duty `{}`; another one may take it",
-                D::NAME
-            );
-            duty.start_over();
-            held.confirmed_at = None;
-            begun = None;
-            tokio::time::sleep(Duration::from_millis(DUTY_MS.unsigned_abs())).await;
-            rest(ASK_LATER).await;
         }
     }
 }
@@ -148,8 +124,6 @@ struct HeldDuty {
     confirmed_at: Option<Instant>,
     /// Whether it was logged that the duty cannot run.
     logged: bool,
-    /// Since when all of it was never in reach.
-    out_of_reach_since: Option<Instant>,
 }
 
 impl HeldDuty {
@@ -158,26 +132,7 @@ impl HeldDuty {
             name,
             confirmed_at: None,
             logged: false,
-            out_of_reach_since: None,
         }
-    }
-
-    /// Notes whether all that the duty needs was in reach.
-    fn note_reach(&mut self, is_all: bool) {
-        self.out_of_reach_since = match (is_all, self.out_of_reach_since) {
-            (true, _) => None,
-            (false, since) => Some(since.unwrap_or_else(Instant::now)),
-        };
-    }
-
-    /// Whether another instance should have it. That is so once each time.
-    fn is_for_others(&mut self) -> bool {
-        let since = self.out_of_reach_since;
-        let is_due = since.is_some_and(|since| since.elapsed() >= LEFT_TO_OTHERS_AFTER);
-        if is_due {
-            self.out_of_reach_since = None;
-        }
-        is_due
     }
 
     /// Whether this instance has the duty now.

@@ -219,10 +219,6 @@ impl Duty for Reconciler {
         Reconciler::step(self, now_ms)
     }
 
-    fn has_left_out(&self) -> bool {
-        !self.left_out.is_empty()
-    }
-
     fn start_over(&mut self) {
         self.place_ms = None;
         self.left_out.clear();

@@ -391,10 +391,6 @@ impl Duty for WindowLoader {
         WindowLoader::step(self, now_ms)
     }
 
-    fn has_left_out(&self) -> bool {
-        !self.left_out.is_empty()
-    }
-
     fn start_over(&mut self) {
         self.progress = None;
         self.left_out.clear();

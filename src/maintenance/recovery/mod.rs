@@ -60,6 +60,8 @@ const REMEMBER: Duration = Duration::from_secs(5);
 const INSPECT_SOON: Duration = Duration::from_millis(100);
 /// Wait before the next inspection while another instance loads it.
 const INSPECT_AGAIN: Duration = Duration::from_secs(2);
+/// How long a recovery waits for a part that is out of reach.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
 /// First and longest wait for a store that is unavailable.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
@@ -263,12 +265,14 @@ impl Recovery {
         let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
         let mut reported = Instant::now();
         let mut back_off = BACK_OFF;
+        let mut reach = Reach::default();
         let mut pace = Pace::new(self.metrics.slight_lateness());
         loop {
             let began = Instant::now();
             match resync.step().await {
                 Ok(true) => {
                     back_off = BACK_OFF;
+                    reach = Reach::default();
                     let counts = self.metrics.slight_lateness();
                     let rest = pace.rest(counts, began.elapsed(), resync.can_wait());
                     resync.note_attempts(pace.is_beside_attempts());
@@ -278,13 +282,13 @@ impl Recovery {
                 }
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
+                    let is_of_schedule = matches!(error, MaintenanceError::Schedule(_));
                     tracing::debug!(%error, "a step of the recovery of the schedule failed; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
                         () = recoverable.wait_for_loss() => return Ok(()),
                     }
-                    // Until it is back, the other parts are whole. Then what was begun in it is continued.
-                    if recoverable.is_some_out_of_reach() {
+                    if is_of_schedule && reach.is_given_up(recoverable) {
                         return Ok(());
                     }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
@@ -309,7 +313,7 @@ impl Recovery {
                         () = tokio::time::sleep(INSPECT_SOON) => {}
                         () = recoverable.wait_for_loss() => return Ok(()),
                     }
-                    if recoverable.is_some_out_of_reach() {
+                    if reach.is_given_up(recoverable) {
                         return Ok(());
                     }
                 }
@@ -349,6 +353,25 @@ impl Recovery {
                 written = counts;
             }
         }
+    }
+}
+
+/// Since when a part that is loaded is out of reach.
+#[derive(Default)]
+struct Reach {
+    missed_since: Option<Instant>,
+}
+
+impl Reach {
+    /// Whether a part has been out of reach for long enough. Until it is back, the other parts are whole; then the next
+    /// inspection begins with it again.
+    fn is_given_up(&mut self, recoverable: &dyn Recoverable) -> bool {
+        if !recoverable.is_some_out_of_reach() {
+            self.missed_since = None;
+            return false;
+        }
+        let since = *self.missed_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= GIVEN_UP_AFTER
     }
 }
 

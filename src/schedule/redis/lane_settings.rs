@@ -8,7 +8,7 @@ use crate::domain::lane_settings::{
     CallRate, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use crate::schedule::{Configured, ScheduleError, SettingsReached};
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
 
@@ -89,9 +89,13 @@ async fn configure_partition(
             command.arg(change.lane.as_str()).arg(change.number);
             command.arg(limits).arg(hold);
         }
-        let mut reply = context
-            .run(&partition.changes, &partition.configure, &command)
-            .await?;
+        // What the journal has need not wait for replicas.
+        let connection = match changes.range {
+            Some(_) => &partition.reads,
+            None => &partition.changes,
+        };
+        let running = context.run(connection, &partition.configure, &command);
+        let mut reply = running.await?;
         if reply.number()? == 0 {
             return Ok(false);
         }
@@ -123,16 +127,28 @@ pub async fn reached(
         .filter(|number| !is_away(schedule, *number));
     let calls: Vec<_> = in_reach
         .map(async |number| {
-            let part = PartSettings::read(&schedule.partitions[number]).await?;
-            Ok::<_, ScheduleError>((number, part))
+            (
+                number,
+                PartSettings::read(&schedule.partitions[number]).await,
+            )
         })
         .collect();
-    if calls.is_empty() {
-        return Err(ScheduleError::Unavailable(
-            "its part of the Redis cluster does not answer".to_string(),
-        ));
+    let answers: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
+    let (mut parts, mut failure) = (Vec::new(), None);
+    for (number, answer) in answers {
+        match answer {
+            Ok(part) => parts.push((number, part)),
+            // It is out of reach too, though no claim has noticed that.
+            Err(error @ ScheduleError::Unavailable(_)) if schedule.away.is_some() => {
+                failure = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    let parts: Vec<_> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    if parts.is_empty() {
+        let away = "its part of the Redis cluster does not answer".to_string();
+        return Err(failure.unwrap_or(ScheduleError::Unavailable(away)));
+    }
     // `None` if it is missing in any.
     let numbers: Option<Vec<i64>> = parts.iter().map(|(_, part)| part.number).collect();
     Ok(SettingsReached {

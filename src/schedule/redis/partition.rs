@@ -312,10 +312,10 @@ impl Partition {
         checked.await.map(drop)
     }
 
-    /// Asks over the connection of the claims whether a server answers that has the partition. It changes nothing: a server
-    /// that is full refuses that, and claims are what makes it less full.
+    /// Asks over the connection of the claims whether a server answers that has the partition and accepts changes. This one
+    /// changes nothing, and a server that is full accepts it, as it accepts claims, which make it less full.
     pub async fn answers(&self) -> Result<(), ScheduleError> {
-        let command = redis::Cmd::hget(self.context.keys.meta(), "state");
+        let command = redis::Cmd::hdel(self.context.keys.meta(), "");
         self.claims.run(&command).await.map(drop)
     }
 

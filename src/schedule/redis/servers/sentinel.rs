@@ -303,8 +303,8 @@ impl SentinelView {
         }
     }
 
-    /// Whether most sentinels have answered lately, or could not yet. An election needs the votes of most of all sentinels,
-    /// so if most of them answer, this process is told of it soon.
+    /// Whether most sentinels of the URL have answered lately, or could not yet. An election needs the votes of most of all
+    /// sentinels, so if the URL names all, one of those that answer learns of it within a moment.
     fn is_confirmed(&self) -> bool {
         if self.since.elapsed() < DOUBTED_AFTER {
             return true;
