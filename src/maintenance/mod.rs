@@ -3,7 +3,8 @@
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
 //! background, [`window`] loads what is due soon, and [`prune`] forgets what is old. [`later_lanes`] completes an
-//! index after an upgrade. `lane_settings` brings changed settings of lanes. [`activity`] writes the
+//! index after an upgrade. `lane_settings` brings changed settings of lanes. `in_use` keeps the lock of
+//! the journal. [`activity`] writes the
 //! counters for plots over time. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending and due soon into a schedule.

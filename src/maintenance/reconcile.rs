@@ -18,8 +18,8 @@
 //! later are found by the sweep.
 //!
 //! What belongs to a part of the schedule that is out of reach is left out, so that it does not keep the others from being
-//! repaired. Then the end of a window is not stored, and when that part is back, windows begin again where the last one
-//! that was stored ended.
+//! repaired. When that part is back, windows begin again with the first one in which it was left out, and until then nothing
+//! after that is stored.
 
 use super::REGISTRATION_MS;
 use super::difference::{find, find_recorded};
@@ -30,7 +30,7 @@ use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order, Standing};
 use crate::schedule::Schedule;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,9 @@ pub struct Reconciler {
     /// Until when everything is reconciled. `written_ms` is the value that was last stored.
     place_ms: Option<i64>,
     written_ms: i64,
-    /// The parts of the schedule of which something may have been left out since then.
-    left_out: BTreeSet<usize>,
+    /// The parts of the schedule of which something may have been left out, with the beginning of the first window in which it
+    /// was, in milliseconds since 1970.
+    left_out: BTreeMap<usize, i64>,
     window: Option<ReconciledWindow>,
 }
 
@@ -87,7 +88,7 @@ impl Reconciler {
             schedule,
             place_ms: None,
             written_ms: 0,
-            left_out: BTreeSet::new(),
+            left_out: BTreeMap::new(),
             window: None,
         }
     }
@@ -105,8 +106,10 @@ impl Reconciler {
             return Ok(Step::More);
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
-        self.left_out.append(&mut schedule.out_of_reach());
-        let left_out = &self.left_out;
+        for part in schedule.out_of_reach() {
+            self.left_out.entry(part).or_insert(window.from_ms);
+        }
+        let left_out: &BTreeSet<usize> = &self.left_out.keys().copied().collect();
         let (differences, stage) = match window.stage {
             WindowStage::Registered(cursor) => {
                 let filter = Filter {
@@ -164,9 +167,6 @@ impl Reconciler {
 
     async fn open(&mut self, now_ms: i64) -> Result<ReconciledWindow, MaintenanceError> {
         let out_of_reach = self.schedule.out_of_reach();
-        if !self.left_out.is_subset(&out_of_reach) {
-            self.place_ms = None;
-        }
         let place_ms = match self.place_ms {
             Some(place_ms) => place_ms,
             None => {
@@ -182,9 +182,16 @@ impl Reconciler {
         // If the clock was ahead and was set back, the stored instant is in the future. Without this bound,
         // nothing would be compared until then.
         let place_ms = place_ms.min(now_ms);
+        // What is back begins where it was left out.
+        let back = self
+            .left_out
+            .iter()
+            .filter(|(part, _)| !out_of_reach.contains(part));
+        let begun_ms = back.map(|(_, from_ms)| from_ms.saturating_add(OVERLAP_MS));
+        let place_ms = begun_ms.fold(place_ms, i64::min);
+        self.left_out.retain(|part, _| out_of_reach.contains(part));
         self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);
-        self.left_out = out_of_reach;
         Ok(ReconciledWindow {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
@@ -194,11 +201,12 @@ impl Reconciler {
     }
 
     async fn close(&mut self, until_ms: i64) -> Result<(), MaintenanceError> {
-        let is_far = until_ms.saturating_sub(self.written_ms) >= REMEMBER_MS;
-        if is_far && self.left_out.is_empty() {
-            let text = until_ms.to_string();
+        let begun_ms = (self.left_out.values()).map(|from_ms| from_ms.saturating_add(OVERLAP_MS));
+        let done_ms = begun_ms.fold(until_ms, i64::min);
+        if done_ms.saturating_sub(self.written_ms) >= REMEMBER_MS {
+            let text = done_ms.to_string();
             self.journal.remember(PLACE, &text).await?;
-            self.written_ms = until_ms;
+            self.written_ms = done_ms;
         }
         self.place_ms = Some(until_ms);
         self.window = None;

@@ -37,24 +37,6 @@ pub(super) struct InUse {
     sharing: Sharing,
     /// The session that has the lock; `None` since it was found to be over.
     session: Option<PgConnection>,
-    /// Which session that is or was.
-    backend: Backend,
-}
-
-/// A session, as the database server knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Backend {
-    pid: i32,
-    /// Since when that server runs: numbers of processes come again after a restart.
-    server_since: String,
-}
-
-impl Backend {
-    async fn of(session: &mut PgConnection) -> Result<Self, sqlx::Error> {
-        let asked = "SELECT pg_backend_pid(), pg_postmaster_start_time()::text";
-        let (pid, server_since) = sqlx::query_as(asked).fetch_one(session).await?;
-        Ok(Self { pid, server_since })
-    }
 }
 
 impl PostgresJournal {
@@ -74,11 +56,12 @@ impl PostgresJournal {
             Sharing::WithOthers => "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))",
             Sharing::WithNobody => "SELECT pg_advisory_lock(hashtextextended($1, 0))",
         };
-        let held = sqlx::query(lock)
-            .bind(lock_name(&self.id))
-            .execute(&mut session)
-            .await;
-        held.map_err(|error| match code(&error).as_deref() {
+        let held = async {
+            mark(&mut session, &self.holder).await?;
+            let lock = sqlx::query(lock).bind(lock_name(&self.id));
+            lock.execute(&mut session).await
+        };
+        held.await.map_err(|error| match code(&error).as_deref() {
             Some(LOCK_NOT_AVAILABLE) => at(JournalError::Refused(USED_BY_ANOTHER.into())),
             _ => at(PostgresFailure::from(error).into()),
         })?;
@@ -89,12 +72,9 @@ impl PostgresJournal {
                  the partition of their time"
             );
         }
-        let backend = Backend::of(&mut session).await;
-        let backend = backend.map_err(|error| at(PostgresFailure::from(error).into()))?;
         *self.in_use.lock().await = Some(InUse {
             sharing,
             session: Some(session),
-            backend,
         });
         Ok(())
     }
@@ -118,18 +98,17 @@ impl PostgresJournal {
         let options = self.connections.options();
         let at = |error| with_location(options, error);
         let mut session = connect(options).await.map_err(at)?;
-        let taking = take_again(&mut session, &self.id, in_use.sharing, &in_use.backend);
+        let taking = take_again(&mut session, &self.id, &self.holder, in_use.sharing);
         let taken = match timeout(LONGEST_TAKING, taking).await {
             Ok(taken) => taken.map_err(|error| at(PostgresFailure::from(error).into()))?,
             Err(_) => Taken::Later("PostgreSQL did not answer in time"),
         };
         match taken {
-            Taken::Now(backend) => {
+            Taken::Now => {
                 tracing::info!(
                     "the session with the lock of the journal was over; the lock was taken again"
                 );
                 in_use.session = Some(session);
-                in_use.backend = backend;
                 Ok(())
             }
             Taken::Later(why) => Err(at(JournalError::Unavailable(why.into()))),
@@ -140,60 +119,87 @@ impl PostgresJournal {
 
 /// What became of taking a lock again.
 enum Taken {
-    /// The session has it, and is this one.
-    Now(Backend),
+    /// The session has it.
+    Now,
     /// Not yet, though no other server has it.
     Later(&'static str),
     /// Another server has it.
     ByAnother,
 }
 
-/// Takes the lock in a new session. The session before may still have it: if its connection broke, the database server does
-/// not know that yet. Then it is ended. And one that only waits for the lock, and will be refused, stands in the way.
+/// Marks a session as one of this server, by a lock that nobody else takes: an earlier session may still be there, or be another
+/// server's by now, if a pooler gives the sessions.
+async fn mark(session: &mut PgConnection, holder: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("SELECT pg_advisory_lock_shared(hashtextextended($1, 0))")
+        .bind(mark_name(holder))
+        .execute(session)
+        .await?;
+    Ok(())
+}
+
+/// Takes the lock in a new session. An earlier one may still have it: if its connection broke, the database server does not know
+/// that yet. Then it is ended. And one that only waits for the lock, and will be refused, stands in the way.
 async fn take_again(
     session: &mut PgConnection,
     id: &str,
+    holder: &str,
     sharing: Sharing,
-    before: &Backend,
 ) -> Result<Taken, sqlx::Error> {
+    mark(session, holder).await?;
     let take = match sharing {
         Sharing::WithOthers => "SELECT pg_try_advisory_lock_shared(hashtextextended($1, 0))",
         Sharing::WithNobody => "SELECT pg_try_advisory_lock(hashtextextended($1, 0))",
     };
     let taking = sqlx::query_scalar(take).bind(lock_name(id));
-    let is_ours: bool = taking.fetch_one(&mut *session).await?;
-    let own = Backend::of(&mut *session).await?;
-    if is_ours {
-        return Ok(Taken::Now(own));
+    if taking.fetch_one(&mut *session).await? {
+        return Ok(Taken::Now);
     }
-    let holders: Vec<(i32, String)> = sqlx::query_as(HOLDERS)
-        .bind(lock_name(id))
-        .fetch_all(&mut *session)
-        .await?;
-    let is_before = |pid: i32| pid == before.pid && own.server_since == before.server_since;
+    let holders = sessions_with(session, lock_name(id)).await?;
+    let own: Vec<i32> = sessions_with(session, mark_name(holder))
+        .await?
+        .into_iter()
+        .map(|(pid, _)| pid)
+        .collect();
     let stands_in_the_way = |mode: &str| match sharing {
         Sharing::WithOthers => mode == EXCLUSIVE,
         Sharing::WithNobody => true,
     };
-    let mut others =
-        (holders.iter()).filter(|(pid, mode)| stands_in_the_way(mode) && !is_before(*pid));
-    if others.next().is_some() {
+    let (mut earlier, mut is_of_another) = (Vec::new(), false);
+    for (pid, mode) in holders {
+        match own.contains(&pid) {
+            true => earlier.push(pid),
+            false => is_of_another |= stands_in_the_way(&mode),
+        }
+    }
+    if is_of_another {
         return Ok(Taken::ByAnother);
     }
-    if holders.iter().any(|(pid, _)| is_before(*pid)) {
-        sqlx::query("SELECT pg_terminate_backend($1)")
-            .bind(before.pid)
-            .execute(session)
-            .await?;
-        return Ok(Taken::Later(
-            "its session of before has the lock still, and is ended",
-        ));
+    if earlier.is_empty() {
+        return Ok(Taken::Later("another server waits for the lock"));
     }
-    Ok(Taken::Later("another server waits for the lock"))
+    for pid in earlier {
+        let ending = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
+        ending.execute(&mut *session).await?;
+    }
+    Ok(Taken::Later(
+        "an earlier session of this server has the lock still, and is ended",
+    ))
 }
 
-/// The sessions that have the lock of a journal, and how.
-pub(super) const HOLDERS: &str = "
+/// The name of the lock that marks the sessions of one server.
+fn mark_name(holder: &str) -> String {
+    format!("ringback server {holder}")
+}
+
+/// The processes that have the lock with this name, and in which mode.
+pub(super) async fn sessions_with(
+    session: &mut PgConnection,
+    name: String,
+) -> Result<Vec<(i32, String)>, sqlx::Error> {
+    sqlx::query_as(HOLDERS).bind(name).fetch_all(session).await
+}
+
+const HOLDERS: &str = "
     SELECT pid, mode FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 1
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -30,6 +30,7 @@ use super::meta::{recall, recall_locked, remember};
 use super::partition_drop::{forget, mark};
 use super::payload_partition::{
     LIVE, Owner, PayloadPartition, RowRange, at_a_quiet_moment, first_row_of, owner, partitions,
+    readers,
 };
 use crate::journal::{PartitionWork, Pruned};
 use async_trait::async_trait;
@@ -118,12 +119,17 @@ async fn make(
 ) -> Result<bool, PostgresFailure> {
     let (from, until) = (first_row_of(new.from_ms), first_row_of(new.until_ms));
     // What a user makes is owned by that user, even if the tables belong to a group of users.
-    let make = format!(
+    let mut make = format!(
         "CREATE TABLE {schema}.{new} PARTITION OF {schema}.payloads_live (PRIMARY KEY (notification))
          FOR VALUES FROM ({from}) TO ({until});
-         ALTER TABLE {schema}.{new} OWNER TO {role}"
+         ALTER TABLE {schema}.{new} OWNER TO {role};"
     );
     let mut transaction = connection.begin().await?;
+    for reader in readers(&mut transaction).await? {
+        make += &format!(
+            "GRANT SELECT ON {schema}.{new}, {schema}.payloads_live, {schema}.payloads_rest TO {reader};"
+        );
+    }
     let live = RowRange::read(recall_locked(&mut transaction, LIVE).await?.as_deref())?;
     let follows = live == RowRange::NOTHING || live.until == from;
     if !follows || !at_a_quiet_moment(&mut transaction, make).await? {

@@ -119,6 +119,17 @@ pub(super) async fn owner(connection: &mut PgConnection) -> Result<Option<Owner>
     Ok(found.map(|(schema, role)| Owner { schema, role }))
 }
 
+/// Who besides the owner may read the table `payloads`, as SQL names them. Rights on a table are enough for queries of it, but
+/// `pg_dump` reads each partition itself.
+pub(super) async fn readers(connection: &mut PgConnection) -> Result<Vec<String>, PostgresFailure> {
+    let readers = sqlx::query_scalar(
+        "SELECT CASE held.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(held.grantee)) END
+         FROM pg_class AS c, aclexplode(c.relacl) AS held
+         WHERE c.oid = 'payloads'::regclass AND held.grantee <> c.relowner AND held.privilege_type = 'SELECT'",
+    );
+    Ok(readers.fetch_all(connection).await?)
+}
+
 /// All partitions that are there, oldest first.
 pub(super) async fn partitions(
     connection: &mut PgConnection,

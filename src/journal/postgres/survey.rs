@@ -2,7 +2,7 @@
 
 use super::PostgresJournal;
 use super::error::PostgresFailure;
-use super::in_use::{EXCLUSIVE, HOLDERS, lock_name};
+use super::in_use::{EXCLUSIVE, lock_name, sessions_with};
 use super::open::{parse, with_location};
 use super::schema;
 use super::session::connect;
@@ -131,8 +131,7 @@ async fn clock_ahead(db: &mut PgConnection) -> Result<i64, PostgresFailure> {
 
 /// The servers that hold the lock of the journal.
 async fn users(db: &mut PgConnection, id: &str) -> Result<JournalUsers, PostgresFailure> {
-    let holders = sqlx::query_as(HOLDERS).bind(lock_name(id));
-    let holders: Vec<(i32, String)> = holders.fetch_all(db).await?;
+    let holders = sessions_with(db, lock_name(id)).await?;
     Ok(match holders.len() {
         0 => JournalUsers::Nobody,
         _ if holders.iter().any(|(_, mode)| mode == EXCLUSIVE) => JournalUsers::OneAlone,

@@ -26,6 +26,9 @@ pub async fn configure(
 ) -> Result<Configured, ScheduleError> {
     let partitions = &schedule.partitions;
     let is_kept_elsewhere = changes.range.is_some();
+    if !is_kept_elsewhere {
+        schedule.confirm_server()?;
+    }
     let mut calls = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
         let own = |change: &&LaneChange| slot(change.lane.as_str(), partitions.len()) == number;

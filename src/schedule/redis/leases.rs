@@ -79,14 +79,10 @@ impl ScheduleLeases for RedisSchedule {
     }
 
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        let partition = self.partition(&request.entry.lane);
-        // What is changed in a primary that was replaced would be due as before in the new one.
-        if !request.is_for_repair() && !partition.context.server.servers().is_confirmed() {
-            return Err(ScheduleError::Unavailable(
-                "most sentinels do not answer, so the primary may have been replaced".to_string(),
-            ));
+        if !request.is_for_repair() {
+            self.confirm_server()?;
         }
-        partition.lease_one(request).await
+        self.partition(&request.entry.lane).lease_one(request).await
     }
 
     async fn end_reservation(

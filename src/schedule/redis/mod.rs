@@ -263,6 +263,18 @@ impl RedisSchedule {
         slot(lane.as_str(), self.partitions.len())
     }
 
+    /// Refuses what would be lost with a primary that may have been replaced: in the new one, what is changed in the old one
+    /// is as before.
+    fn confirm_server(&self) -> Result<(), ScheduleError> {
+        let servers = self.partitions[0].context.server.servers();
+        match servers.is_confirmed() {
+            true => Ok(()),
+            false => Err(ScheduleError::Unavailable(
+                "most sentinels do not answer, so the primary may have been replaced".to_string(),
+            )),
+        }
+    }
+
     fn partition(&self, lane: &Lane) -> &Partition {
         &self.partitions[self.number_of(lane)]
     }

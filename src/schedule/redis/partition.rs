@@ -64,6 +64,7 @@ pub struct Partition {
     pub settings_confirmed: AtomicI64,
     claims: Connection,
     claim: Script,
+    answers: Script,
     /// The number of the last claim, and whether it was answered.
     last_claim: Mutex<(u64, bool)>,
     check: Script,
@@ -128,6 +129,7 @@ impl Partition {
             settings_confirmed: AtomicI64::new(0),
             claims,
             claim: Script::with_common(include_str!("lua/claim.lua")),
+            answers: Script::new(include_str!("lua/answers.lua")),
             last_claim: Mutex::new((0, true)),
             check: Script::with_common(include_str!("lua/check.lua")),
             renew: Script::with_common(include_str!("lua/renew.lua")),
@@ -312,11 +314,11 @@ impl Partition {
         checked.await.map(drop)
     }
 
-    /// Asks over the connection of the claims whether a server answers that has the partition and accepts changes. This one
-    /// changes nothing, and a server that is full accepts it, as it accepts claims, which make it less full.
+    /// Asks over the connection of the claims whether a server answers that has the partition and accepts changes.
     pub async fn answers(&self) -> Result<(), ScheduleError> {
-        let command = redis::Cmd::hdel(self.context.keys.meta(), "");
-        self.claims.run(&command).await.map(drop)
+        let command = self.context.call(&self.answers);
+        let answer = self.claims.run_script(&self.answers, &command);
+        answer.await.map(drop)
     }
 
     /// Runs a script that looks into partitions, over the connection of the claims.

@@ -2,6 +2,7 @@
 
 use super::finding::{PARTITIONS, entry_in, open_with_limits, whole};
 use crate::schedule_contract::fixture::{LIMITS, START_MS, accepted_at};
+use crate::support::redis::connect;
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
 use crate::support::within;
@@ -243,6 +244,50 @@ async fn a_part_on_a_full_server_that_was_away_is_claimed_from_again() {
     until("it to be claimed", async || {
         let claimed = scene.schedule.claim(ClaimQuota::of(1)).await.ok()?;
         (claimed.leases.len() == 1).then_some(())
+    })
+    .await;
+}
+
+/// How many scripts a node has refused.
+async fn refused(url: &str) -> u64 {
+    let mut asked = redis::cmd("INFO");
+    asked.arg("commandstats");
+    let info: String = (asked.query_async(&mut connect(url).await).await).expect("answered");
+    let field = |line: &str| {
+        let (_, refused) = line.split_once("rejected_calls=")?;
+        refused.split(',').next()?.trim().parse::<u64>().ok()
+    };
+    let lines = info
+        .lines()
+        .filter(|line| line.starts_with("cmdstat_evalsha:"));
+    lines.filter_map(field).sum()
+}
+
+/// Until the end, both nodes refuse its scripts, though each answers a command about one key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_whose_slot_is_half_moved_is_away() {
+    let scene = Scene::start().await;
+    let (cluster, url) = (&scene.cluster, scene.cluster.node_url(scene.node));
+    let slot = cluster.slot_of(scene.away).await;
+    let primaries = cluster.primaries().await;
+    let to = primaries.iter().find(|node| **node != scene.node);
+    let moving = cluster.begin_move(slot, *to.expect("three")).await;
+    assert_eq!(moving.migrate(1).await, 1);
+    let out_of_reach = || scene.schedule.out_of_reach().contains(&scene.away);
+    until("the part to be missed", async || {
+        let _ = scene.schedule.claim(ClaimQuota::of(1)).await;
+        out_of_reach().then_some(())
+    })
+    .await;
+    let before = refused(&url).await;
+    until("it to be asked several times", async || {
+        (refused(&url).await >= before + 3).then_some(())
+    })
+    .await;
+    assert!(out_of_reach());
+    moving.finish().await;
+    until("the part to be back", async || {
+        (!out_of_reach()).then_some(())
     })
     .await;
 }

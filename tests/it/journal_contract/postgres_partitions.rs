@@ -484,6 +484,37 @@ async fn without_the_right_to_drop_all_is_deleted_one_by_one() {
     run(&mut connection, &remove).await;
 }
 
+/// As `pg_dump` does, which reads each partition itself.
+#[tokio::test]
+async fn who_may_read_bodies_may_read_each_partition() {
+    let mut scene = Scene::begun().await;
+    let mut connection = scene.connect().await;
+    let user = format!("reading_{}", std::process::id());
+    let create = format!("CREATE ROLE \"{user} 2\"; GRANT SELECT ON payloads TO \"{user} 2\"");
+    run(&mut connection, &create).await;
+    scene.now_ms += DAY_MS;
+    while scene.tend().await.more {}
+    let refused: Vec<String> = sqlx::query_scalar(
+        "SELECT relname::TEXT FROM pg_class
+         WHERE relname LIKE 'payloads\\_%' AND relkind IN ('r', 'p')
+            AND NOT has_table_privilege($1, oid, 'SELECT') ORDER BY relname",
+    )
+    .bind(format!("{user} 2"))
+    .fetch_all(&mut connection)
+    .await
+    .expect("answered");
+    // What was made before it got its right.
+    let name = |from_ms| format!("payloads_{from_ms}_{}", from_ms + DAY_MS);
+    let before = [
+        name(FROM_MS),
+        name(FROM_MS + DAY_MS),
+        "payloads_kept".into(),
+    ];
+    assert_eq!(refused, before);
+    let remove = format!("DROP OWNED BY \"{user} 2\"; DROP ROLE \"{user} 2\"");
+    run(&mut connection, &remove).await;
+}
+
 /// Also of one that was detached by hand meanwhile, and is attached again.
 #[tokio::test]
 async fn of_several_partitions_that_are_old_at_once_all_that_is_needed_is_moved() {

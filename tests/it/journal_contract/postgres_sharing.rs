@@ -235,7 +235,7 @@ async fn a_session_of_before_that_still_has_the_lock_is_ended() {
     let Err(JournalError::Unavailable(why)) = ended else {
         panic!("{ended:?}");
     };
-    assert!(why.contains("session of before"), "{why}");
+    assert!(why.contains("earlier session"), "{why}");
     until("the lock", async || {
         let held = alone.keep_holding().await;
         assert!(!matches!(held, Err(JournalError::Refused(_))), "{held:?}");
@@ -261,7 +261,7 @@ async fn one_that_waits_for_the_lock_ends_nobody() {
     let waiting = tokio::spawn(async move { alone.hold(Sharing::WithNobody).await });
     let mut beside = connect(&store.url).await;
     until_waits(&mut beside).await;
-    let end = "SELECT pg_terminate_backend(max(pid), 5000) FROM pg_locks
+    let end = "SELECT pg_terminate_backend(min(pid), 5000) FROM pg_locks
                WHERE locktype = 'advisory' AND granted
                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     run(&mut beside, end).await;

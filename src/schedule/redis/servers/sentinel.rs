@@ -128,7 +128,8 @@ impl Sentinels {
         match (was_confirmed, is_confirmed) {
             (true, false) => tracing::warn!(
                 "most sentinels of the schedule have not answered for {} s, so its primary may have been replaced; until they \
-                 answer again, the journal is asked before each call, and changes by hand are refused",
+                 answer again, the journal, if there is one, is asked before each call, and changes of notifications by \
+                 hand are refused",
                 DOUBTED_AFTER.as_secs()
             ),
             (false, true) => tracing::info!("most sentinels of the schedule answer again"),
