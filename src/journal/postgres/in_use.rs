@@ -138,7 +138,7 @@ async fn mark(session: &mut PgConnection, holder: &str) -> Result<(), sqlx::Erro
 }
 
 /// Takes the lock in a new session. An earlier one may still have it: if its connection broke, the database server does not know
-/// that yet. Then it is ended. And one that only waits for the lock, and will be refused, stands in the way.
+/// that yet. Then it is ended. A session that only waits for the lock makes this fail as well, and will be refused itself.
 async fn take_again(
     session: &mut PgConnection,
     id: &str,
@@ -160,7 +160,7 @@ async fn take_again(
         .into_iter()
         .map(|(pid, _)| pid)
         .collect();
-    let stands_in_the_way = |mode: &str| match sharing {
+    let conflicts = |mode: &str| match sharing {
         Sharing::WithOthers => mode == EXCLUSIVE,
         Sharing::WithNobody => true,
     };
@@ -168,7 +168,7 @@ async fn take_again(
     for (pid, mode) in holders {
         match own.contains(&pid) {
             true => earlier.push(pid),
-            false => is_of_another |= stands_in_the_way(&mode),
+            false => is_of_another |= conflicts(&mode),
         }
     }
     if is_of_another {

@@ -33,7 +33,7 @@ pub async fn inspect(
 ///
 /// # Errors
 /// As [`inspect`].
-pub async fn inspect_again(
+pub(super) async fn inspect_again(
     journal: Option<&dyn Journal>,
     schedule: &dyn Schedule,
     recoverable: &dyn Recoverable,

@@ -112,7 +112,7 @@ local function enter(verdict)
 end
 
 -- A write count is comparable only within the same generation. A later one is what was found to be incomplete, and loaded
--- again; or everything was lost, and another instance that starts took it for new: then this one tells it apart.
+-- again; or everything was lost, and another instance that starts took it for new. Then this one reports the loss.
 local is_later = generation > known and (known == 0 or held.lost)
 local intact = is_later
   or (generation > 0 and generation == known and (tonumber(held[earlier] or 0) or 0) >= seen)

@@ -103,7 +103,8 @@ impl Recoverable for RedisSchedule {
         if found != Inspection::Clearing {
             self.loss.set(false);
         }
-        // What has answered since it failed is inspected again, as away.rs has requested before that line.
+        // A partition that has answered since it failed above: away.rs has set the loss for it, and the line before this may
+        // have taken that back.
         let has_answered =
             |away: &Arc<AwayPartitions>| failed.iter().any(|number| !away.is_to_inspect(*number));
         if self.away.as_ref().is_some_and(has_answered) {
