@@ -69,7 +69,7 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
 
-    /// Does the next step of making partitions for bodies ahead of their time, and of dropping those that are old. Does nothing
+    /// Does the next step of making partitions ahead of their time, and of dropping those that are old. Does nothing
     /// in a database without partitions.
     async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError>;
 

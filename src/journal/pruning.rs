@@ -36,13 +36,15 @@ pub struct Pruned {
     pub more: bool,
 }
 
-/// What is done about the partitions of bodies, in databases that have them.
+/// What is done about partitions, in databases that have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionWork {
     /// The time, in milliseconds since 1970. What is registered has instants of the same clock.
     pub now_ms: i64,
     /// For how long bodies are kept after a notification was delivered or cancelled, in milliseconds; `None`: for ever.
     pub payloads_kept_ms: Option<i64>,
+    /// Likewise for attempts and transitions.
+    pub records_kept_ms: Option<i64>,
 }
 
 /// The database calls of one step of pruning. Each database implements them. A step is one transaction.
@@ -96,8 +98,9 @@ pub(super) trait PruningStore: Send {
     /// Deletes entries of the audit log that are older than `before_ms`, at most `limit`. Returns their number.
     async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, Self::Error>;
 
-    /// Deletes these notifications with their history and bodies. Returns the number of notifications.
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
+    /// Deletes these notifications with their history and bodies, except what is in a partition that is dropped when it is old. If not
+    /// everything `is_limited`, no partition counts as one. Returns the number of notifications.
+    async fn delete_records(&mut self, rows: &[i64], is_limited: bool) -> Result<u64, Self::Error>;
 }
 
 /// A notification that has ended.
@@ -150,7 +153,8 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
     records.sort_unstable();
     let more = more_payloads || more_records || more_acts || of_jobs > 0 || records.len() >= limit;
-    let records = store.delete_records(&records).await?;
+    let is_limited = prune.payloads_before_ms > i64::MIN && prune.records_before_ms > i64::MIN;
+    let records = store.delete_records(&records, is_limited).await?;
     Ok(Pruned {
         payloads,
         records,

@@ -53,6 +53,7 @@ impl Retention {
         PartitionWork {
             now_ms,
             payloads_kept_ms: self.payloads_ms,
+            records_kept_ms: self.records_ms,
         }
     }
 }
@@ -106,13 +107,13 @@ impl Pruner {
         Ok(Step::Done(std::mem::take(&mut self.pruned)))
     }
 
-    /// Does the next step for the partitions of bodies. Returns whether there is another one that need not wait. If this fails,
-    /// bodies are deleted one by one, so pruning goes on.
+    /// Does the next step for partitions. Returns whether there is another one that need not wait. If this fails, what has no
+    /// partition is deleted one by one, so pruning goes on.
     async fn tend(&mut self, now_ms: i64) -> bool {
         let work = self.retention.partition_work(now_ms);
         let tended = self.journal.tend_partitions(&work).await;
         let tended = tended.unwrap_or_else(|error| {
-            tracing::warn!(%error, "no partition of bodies can be made or dropped in the journal now; it is tried again");
+            tracing::warn!(%error, "no partition can be made or dropped in the journal now; it is tried again");
             Pruned::default()
         });
         self.pruned.payloads += tended.payloads;

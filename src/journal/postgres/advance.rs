@@ -3,6 +3,7 @@
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::load::with_pending_places;
+use super::partitioned::is_kept;
 use super::statements::{array_or_value, each, each_if_any, indexes_from, integer, storable};
 use crate::domain::state::Cause;
 use crate::journal::expected_advance::ExpectedAdvance;
@@ -65,16 +66,21 @@ const ADVANCE: &str = concat!(
         INSERT INTO attempts (
             notification, series, number, started_ms, outcome,
             due_ms, duration_ms, status, answer,
-            reason, instance, at_ms, trace
+            reason, instance, at_ms, trace, kept
         )
         SELECT
             row_id, COALESCE(series, $28::INTEGER), COALESCE(number, $35::INTEGER), started_ms, COALESCE(outcome, $36::TEXT),
             attempt_due_ms, duration_ms, COALESCE(status, $37::INTEGER), COALESCE(answer, $38::BYTEA),
-            COALESCE(reason, $39::TEXT), $24, at_ms, trace
+            COALESCE(reason, $39::TEXT), $24, at_ms, trace, ",
+    is_kept!("row_id", "history_live"),
+    "
         FROM moved
     ), parked AS (
-        INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)
-        SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause FROM moved WHERE state = 'dead'
+        INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail, kept)
+        SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause, ",
+    is_kept!("row_id", "history_live"),
+    "
+        FROM moved WHERE state = 'dead'
     )
     SELECT array_agg(place) FROM moved"
 );

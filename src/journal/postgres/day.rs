@@ -7,7 +7,7 @@
 use super::error::PostgresFailure;
 use super::meta::recall;
 use super::register::ARRIVAL_BITS;
-use super::session::{AS_OF_NOW, LONGEST_CONNECTING, connect};
+use super::session::{HISTORY_AS_OF_NOW, LONGEST_CONNECTING, connect};
 use crate::domain::lane::Lane;
 use crate::journal::day::{DayPage, DayReading, DaySelection, PrunedUntil, state_counts};
 use crate::journal::pruning::{DEAD_PRUNED, RECORDS_PRUNED};
@@ -56,9 +56,9 @@ pub(super) async fn read_day(
     }))
 }
 
-/// Begins the transaction. Its first statement decides as of which instant it reads.
+/// Begins the transaction. The first of its statements that reads decides as of which instant it reads.
 async fn begin(connection: &mut PgConnection) -> Result<PrunedUntil, PostgresFailure> {
-    connection.execute(AS_OF_NOW).await?;
+    connection.execute(HISTORY_AS_OF_NOW).await?;
     connection.execute(LIMITS).await?;
     let position = recall(connection, RECORDS_PRUNED).await?;
     let dead = recall(connection, DEAD_PRUNED).await?;

@@ -19,9 +19,9 @@ const READ_EVERYTHING: &str = "
     SET LOCAL enable_sort = on;
     SET LOCAL max_parallel_workers_per_gather = 2";
 
-/// No partition is dropped from now on. Before the first statement that reads, since that determines which rows are seen: bodies
-/// that are moved later would be missed if the partition where they were is dropped.
-const KEEP_PARTITIONS: &str = "LOCK TABLE payloads IN ACCESS SHARE MODE";
+/// No partition is dropped from now on. Before the first statement that reads, since that determines which rows are seen: what
+/// is moved later would be missed if the partition where it was is dropped.
+const KEEP_PARTITIONS: &str = "LOCK TABLE payloads, attempts IN ACCESS SHARE MODE";
 
 /// The statement that finds each fault: the first notifications that have it, each row with the total number.
 const FAULTS: [(Fault, &str); 2] = [

@@ -9,7 +9,7 @@ use super::error::PostgresFailure;
 use super::load::{mean_one_endpoint, notification_of};
 use super::register::ARRIVAL_BITS;
 use super::search::has_few;
-use super::session::AS_OF_NOW;
+use super::session::HISTORY_AS_OF_NOW;
 use crate::domain::job::JobId;
 use crate::domain::job_filter::FilteredSelection;
 use crate::domain::state::Cause;
@@ -142,7 +142,7 @@ impl PostgresCall for FindFilteredPage<'_> {
             limit,
         } = self;
         let range = Range::of(*state, selection, *cursor);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let of_few = is_of_few(&mut reading, *state, selection).await?;
         let sql = match state {
             FilteredState::Dead if of_few => concat!(
@@ -188,7 +188,7 @@ impl PostgresCall for CountFiltered<'_> {
             state, selection, ..
         } = self;
         let range = Range::of(*state, selection, self.cursor);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let of_few = is_of_few(&mut reading, *state, selection).await?;
         let sql = match state {
             FilteredState::Dead if of_few => filtered!(counts_of_dead!(), dead_of_lane),

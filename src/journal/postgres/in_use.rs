@@ -7,7 +7,7 @@
 use super::PostgresJournal;
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use super::open::with_location;
-use super::payload_partition::owner;
+use super::partitioned::Partitioned;
 use super::session::connect;
 use crate::journal::JournalError;
 use sqlx::postgres::PgConnection;
@@ -65,11 +65,15 @@ impl PostgresJournal {
             Some(LOCK_NOT_AVAILABLE) => at(JournalError::Refused(USED_BY_ANOTHER.into())),
             _ => at(PostgresFailure::from(error).into()),
         })?;
-        let owner = owner(&mut session).await;
-        if owner.map_err(|error| at(error.into()))?.is_none() {
+        let mut owns_all = true;
+        for tables in [Partitioned::Bodies, Partitioned::History] {
+            let owners = tables.owners(&mut session).await;
+            owns_all &= owners.map_err(|error| at(error.into()))?.is_some();
+        }
+        if !owns_all {
             tracing::info!(
-                "the user of the journal does not own its tables, or may not make any: bodies are deleted one by one, not with \
-                 the partition of their time"
+                "the user of the journal does not own its tables, or may not make any: bodies and history are deleted one by one, \
+                 not with the partition of their time"
             );
         }
         *self.in_use.lock().await = Some(InUse {

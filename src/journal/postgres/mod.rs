@@ -38,8 +38,8 @@ mod meta;
 mod open;
 mod order;
 mod partition_drop;
+mod partitioned;
 mod partitions;
-mod payload_partition;
 mod pending;
 mod places;
 mod pruning;
@@ -53,6 +53,7 @@ mod session;
 mod set_aside;
 mod statements;
 mod survey;
+mod time_partition;
 mod writes;
 
 use connections::Connections;

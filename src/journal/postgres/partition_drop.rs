@@ -1,39 +1,32 @@
-//! Dropping the partitions of bodies that are old enough: the steps that [`super::partitions`] describes.
+//! Dropping the partitions that are old enough: the steps that [`super::partitions`] describes.
 
 use super::error::PostgresFailure;
 use super::meta::{recall, recall_locked, remember};
-use super::payload_partition::{
-    LIVE, Owner, PayloadPartition, RowRange, at_a_quiet_moment, first_row_of,
-};
-use crate::journal::pruning::{PAYLOADS_PRUNED, read_position};
-use crate::journal::sql_values::limit_of;
+use super::partitioned::Partitioned;
+use super::time_partition::{Owner, RowRange, TimePartition, at_a_quiet_moment, first_row_of};
+use crate::journal::pruning::read_position;
 use crate::journal::{JournalError, PartitionWork};
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
-/// How many notifications are looked at in one step, and how many bytes of bodies are moved, or one body.
+/// How many notifications are looked at in one step.
 const PER_STEP: usize = 2_000;
-const BYTES_PER_STEP: i64 = 16 << 20;
-
-/// Before which row all transactions have seen that bodies are going.
-const SEEN: &str = "payloads_seen";
-/// From which row until which one what is needed was moved.
-const MOVED: &str = "payloads_moved";
 
 /// Marks the partitions of which all is old enough: the live rows begin after them. Returns whether there are any.
 pub(super) async fn mark(
     connection: &mut PgConnection,
-    there: &[PayloadPartition],
+    tables: Partitioned,
+    there: &[TimePartition],
     work: &PartitionWork,
 ) -> Result<bool, PostgresFailure> {
-    let Some(kept_ms) = work.payloads_kept_ms else {
+    let Some(kept_ms) = tables.kept_ms(work) else {
         return Ok(false);
     };
     let before_ms = work.now_ms.saturating_sub(kept_ms);
     let old = there.iter().take_while(|one| one.until_ms <= before_ms);
     let mut going = None;
     for partition in old {
-        if !has_passed(connection, partition.until_ms).await? {
+        if !has_passed(connection, tables, partition.until_ms).await? {
             break;
         }
         going = Some(first_row_of(partition.until_ms));
@@ -42,10 +35,11 @@ pub(super) async fn mark(
         return Ok(false);
     };
     let mut transaction = connection.begin().await?;
-    let live = RowRange::read(recall_locked(&mut transaction, LIVE).await?.as_deref())?;
+    let live = recall_locked(&mut transaction, tables.live()).await?;
+    let live = RowRange::read(live.as_deref())?;
     let from = live.from.max(going);
     let live = RowRange { from, ..live };
-    remember(&mut transaction, LIVE, &live.to_string()).await?;
+    remember(&mut transaction, tables.live(), &live.to_string()).await?;
     transaction.commit().await?;
     Ok(true)
 }
@@ -53,9 +47,10 @@ pub(super) async fn mark(
 /// Whether pruning has passed all that ended before an instant.
 async fn has_passed(
     connection: &mut PgConnection,
+    tables: Partitioned,
     before_ms: i64,
 ) -> Result<bool, PostgresFailure> {
-    let Some(cursor) = recall(connection, PAYLOADS_PRUNED).await? else {
+    let Some(cursor) = recall(connection, tables.pruned()).await? else {
         return Ok(false);
     };
     let cursor = read_position(&cursor)?;
@@ -73,63 +68,78 @@ async fn has_passed(
     Ok(!left)
 }
 
-/// Does the next step of dropping a partition, of which all rows come before the live ones. Returns how many bodies it found that
-/// are not needed, and whether it got on.
+/// Does the next step of dropping a partition, of which all rows come before the live ones. Returns of how many notifications it found
+/// that they need nothing of it, and whether it got on.
 pub(super) async fn forget(
     connection: &mut PgConnection,
-    oldest: PayloadPartition,
+    tables: Partitioned,
+    oldest: TimePartition,
     live_from: i64,
-    Owner { schema, .. }: &Owner,
+    owners: &[Owner],
 ) -> Result<(u64, bool), PostgresFailure> {
-    if number(connection, SEEN).await? < live_from {
-        return Ok((0, wait_for_others(connection, live_from).await?));
+    if number(connection, tables.seen()).await? < live_from {
+        return Ok((0, wait_for_others(connection, tables, live_from).await?));
     }
-    let moved = RowRange::read(recall(connection, MOVED).await?.as_deref())?;
+    let moved = RowRange::read(recall(connection, tables.moved()).await?.as_deref())?;
     if !moved.has_all(oldest, live_from) {
-        return move_needed(connection, oldest, live_from).await;
+        return move_needed(connection, tables, oldest, live_from).await;
     }
     let mut transaction = connection.begin().await?;
     // Nobody can change it before the partition is gone.
-    let live = RowRange::read(recall_locked(&mut transaction, LIVE).await?.as_deref())?;
-    let drop = format!("DROP TABLE IF EXISTS {schema}.{oldest}");
+    let live = recall_locked(&mut transaction, tables.live()).await?;
+    let live = RowRange::read(live.as_deref())?;
+    let names: Vec<String> = (tables.tables().iter().zip(owners))
+        .map(|(table, Owner { schema, .. })| format!("{schema}.{}", oldest.name_in(table.name)))
+        .collect();
+    let drop = format!("DROP TABLE IF EXISTS {}", names.join(", "));
     if live.from != live_from || !at_a_quiet_moment(&mut transaction, drop).await? {
         transaction.rollback().await?;
         return Ok((0, false));
     }
     transaction.commit().await?;
-    tracing::info!(partition = %oldest, "a partition of old bodies was dropped from the journal");
+    tracing::info!(
+        partition = %names.join(", "),
+        "a partition of old {} was dropped from the journal",
+        tables.content()
+    );
     Ok((0, true))
 }
 
 /// Waits until no transaction is left that writes and has not seen the mark. Returns whether it was so in time.
 async fn wait_for_others(
     connection: &mut PgConnection,
+    tables: Partitioned,
     live_from: i64,
 ) -> Result<bool, PostgresFailure> {
     let mut transaction = connection.begin().await?;
-    let lock = "LOCK TABLE ONLY payloads IN SHARE MODE".into();
+    let names: Vec<String> = (tables.tables().iter())
+        .map(|table| format!("ONLY {}", table.name))
+        .collect();
+    let lock = format!("LOCK TABLE {} IN SHARE MODE", names.join(", "));
     let was_granted = at_a_quiet_moment(&mut transaction, lock).await?;
     transaction.rollback().await?;
     if was_granted {
-        remember(connection, SEEN, &live_from.to_string()).await?;
+        remember(connection, tables.seen(), &live_from.to_string()).await?;
     }
     Ok(was_granted)
 }
 
-/// Moves the bodies that are still needed, of the next notifications before this row.
+/// Moves what is still needed of the next notifications before this row.
 async fn move_needed(
     connection: &mut PgConnection,
-    oldest: PayloadPartition,
+    tables: Partitioned,
+    oldest: TimePartition,
     until_row: i64,
 ) -> Result<(u64, bool), PostgresFailure> {
     let mut transaction = connection.begin().await?;
-    // Pruning, which another server may do at this moment, waits: it must not pass what is moved now.
-    let Some(cursor) = recall_locked(&mut transaction, PAYLOADS_PRUNED).await? else {
+    // Pruning, which another server may do at this moment, waits: it must not pass or delete what is moved now.
+    let Some(cursor) = recall_locked(&mut transaction, tables.pruned()).await? else {
         transaction.rollback().await?;
         return Ok((0, false));
     };
     let cursor = read_position(&cursor)?;
-    let moved = RowRange::read(recall(&mut transaction, MOVED).await?.as_deref())?;
+    let moved = recall(&mut transaction, tables.moved()).await?;
+    let moved = RowRange::read(moved.as_deref())?;
     if moved.has_all(oldest, until_row) {
         transaction.rollback().await?;
         return Ok((0, true));
@@ -139,78 +149,30 @@ async fn move_needed(
         true => (moved.from, moved.until),
         false => (first_row, first_row),
     };
-    let page: Vec<(i64, bool)> = sqlx::query_as(
-        "SELECT notification, COALESCE(
-            state = 'dead' OR (ended_ms, notification) > ($3, $4), TRUE
-         )
-         FROM statuses WHERE notification >= $1 AND notification < $2
-         ORDER BY notification LIMIT $5",
-    )
-    .bind(from_row)
-    .bind(until_row)
-    .bind(cursor.at_ms)
-    .bind(cursor.row)
-    .bind(limit_of(PER_STEP))
-    .fetch_all(&mut *transaction)
-    .await?;
+    let range = RowRange {
+        from: from_row,
+        until: until_row,
+    };
+    let page = (tables.next(&mut transaction, range, cursor, PER_STEP)).await?;
     let needed: Vec<i64> = (page.iter())
         .filter(|(_, is_needed)| *is_needed)
         .map(|(row, _)| *row)
         .collect();
-    let (to_move, is_cut) = that_fit(&mut transaction, needed, from_row, until_row).await?;
+    let (to_move, is_cut) = tables.that_fit(&mut transaction, needed, range).await?;
     let next_row = match (is_cut, to_move.last(), page.last()) {
         (true, Some(last), _) => last + 1,
         (false, _, Some((last, _))) if page.len() >= PER_STEP => last + 1,
         _ => until_row,
     };
-    sqlx::query(
-        "UPDATE payloads SET kept = TRUE
-         WHERE notification = ANY($1) AND NOT kept AND notification >= $2 AND notification < $3",
-    )
-    .bind(to_move)
-    .bind(from_row)
-    .bind(until_row)
-    .execute(&mut *transaction)
-    .await?;
+    tables.keep(&mut transaction, &to_move, range).await?;
     let moved = RowRange {
         from: first_row,
         until: next_row,
     };
-    remember(&mut transaction, MOVED, &moved.to_string()).await?;
+    remember(&mut transaction, tables.moved(), &moved.to_string()).await?;
     transaction.commit().await?;
     let not_needed = (page.iter()).filter(|(row, is_needed)| !is_needed && *row < next_row);
     Ok((not_needed.count() as u64, true))
-}
-
-/// Of these bodies, in the order of their rows, those that are moved in one step; and whether these are not all.
-async fn that_fit(
-    connection: &mut PgConnection,
-    needed: Vec<i64>,
-    from_row: i64,
-    until_row: i64,
-) -> Result<(Vec<i64>, bool), PostgresFailure> {
-    if needed.is_empty() {
-        return Ok((needed, false));
-    }
-    let mut sizes: Vec<(i64, i64)> = sqlx::query_as(
-        "SELECT notification, octet_length(body)::BIGINT FROM payloads
-         WHERE notification = ANY($1) AND NOT kept AND notification >= $2 AND notification < $3",
-    )
-    .bind(needed)
-    .bind(from_row)
-    .bind(until_row)
-    .fetch_all(connection)
-    .await?;
-    sizes.sort_unstable();
-    let mut bytes = 0;
-    let fit = sizes.iter().take_while(|(_, size)| {
-        let is_first = bytes == 0;
-        bytes += size.max(&1);
-        is_first || bytes <= BYTES_PER_STEP
-    });
-    let fit: Vec<i64> = fit.map(|(row, _)| *row).collect();
-    let is_cut = fit.len() < sizes.len();
-    Ok((fit, is_cut))
 }
 
 /// The number that is stored under a name; 0 if there is none.

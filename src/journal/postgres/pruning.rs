@@ -6,16 +6,15 @@ use super::error::PostgresFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall_locked, remember};
-use super::payload_partition::{owner, partitions};
+use super::partitioned::Partitioned;
+use super::time_partition::{TimePartition, partitions};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
-use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection as _};
 use std::collections::HashSet;
-
-const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
 
 /// Most bodies are dropped with their partition, so most notifications are only passed.
 const PASSED_FOR_EACH: usize = 8;
@@ -78,11 +77,7 @@ impl PruningStore for PgConnection {
         &mut self,
         found: &[EndedRow],
     ) -> Result<Vec<EndedRow>, PostgresFailure> {
-        let there = match owner(self).await? {
-            Some(_) => partitions(self).await?,
-            // Nobody may drop them.
-            None => Vec::new(),
-        };
+        let there = that_are_dropped(self, Partitioned::Bodies, "payloads").await?;
         let has_partition = |ended: &EndedRow| there.iter().any(|one| one.has(ended.row));
         let divided: Vec<i64> = (found.iter())
             .filter(|ended| has_partition(ended))
@@ -160,7 +155,10 @@ impl PruningStore for PgConnection {
     }
 
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
-        delete(self, DELETE_PAYLOADS, rows).await
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        delete_from(self, Partitioned::Bodies, rows, true).await
     }
 
     async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<u64, PostgresFailure> {
@@ -171,20 +169,71 @@ impl PruningStore for PgConnection {
         audit_log::prune(self, before_ms, limit).await
     }
 
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
-        for statement in [
-            DELETE_PAYLOADS,
-            // Without this, if the key were registered again, the new notification would be set aside.
-            "DELETE FROM set_aside AS a USING notifications AS n
-             WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
-            "DELETE FROM attempts WHERE notification = ANY($1)",
-            "DELETE FROM transitions WHERE notification = ANY($1)",
-            "DELETE FROM statuses WHERE notification = ANY($1)",
-        ] {
-            delete(self, statement, rows).await?;
+    async fn delete_records(
+        &mut self,
+        rows: &[i64],
+        is_limited: bool,
+    ) -> Result<u64, PostgresFailure> {
+        if rows.is_empty() {
+            return Ok(0);
         }
-        let statement = "DELETE FROM notifications WHERE row_id = ANY($1)";
-        delete(self, statement, rows).await
+        // Without this, if the key were registered again, the new notification would be set aside.
+        let set_aside = "DELETE FROM set_aside AS a USING notifications AS n
+             WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id";
+        delete(self, set_aside, rows).await?;
+        for tables in [Partitioned::Bodies, Partitioned::History] {
+            delete_from(self, tables, rows, is_limited).await?;
+        }
+        let statuses = "DELETE FROM statuses WHERE notification = ANY($1)";
+        delete(self, statuses, rows).await?;
+        let notifications = "DELETE FROM notifications WHERE row_id = ANY($1)";
+        delete(self, notifications, rows).await
+    }
+}
+
+/// Deletes the rows of these notifications from tables that are partitioned alike, except what is in a partition that is dropped
+/// when it is old, if any is. Returns the number of rows.
+async fn delete_from(
+    connection: &mut PgConnection,
+    tables: Partitioned,
+    rows: &[i64],
+    are_dropped: bool,
+) -> Result<u64, PostgresFailure> {
+    let mut deleted = 0;
+    for table in tables.tables() {
+        let there = match are_dropped {
+            true => that_are_dropped(connection, tables, table.name).await?,
+            false => Vec::new(),
+        };
+        let (name, mut others) = (table.name, rows.to_vec());
+        others.retain(|row| !there.iter().any(|one| one.has(*row)));
+        // Two statements, so that PostgreSQL looks into few partitions.
+        let kept = format!("DELETE FROM {name} WHERE notification = ANY($1) AND kept");
+        let kept = sqlx::query(AssertSqlSafe(kept)).bind(rows);
+        deleted += kept.execute(&mut *connection).await?.rows_affected();
+        let (Some(first), Some(last)) = (others.iter().min(), others.iter().max()) else {
+            continue;
+        };
+        let (first, last) = (*first, *last);
+        let single = format!(
+            "DELETE FROM {name} WHERE notification = ANY($1) AND NOT kept AND notification BETWEEN $2 AND $3"
+        );
+        let single = sqlx::query(AssertSqlSafe(single)).bind(others).bind(first);
+        let single = single.bind(last).execute(&mut *connection).await?;
+        deleted += single.rows_affected();
+    }
+    Ok(deleted)
+}
+
+/// The partitions of a table that are dropped when they are old: none if nobody may drop them.
+async fn that_are_dropped(
+    connection: &mut PgConnection,
+    tables: Partitioned,
+    table: &str,
+) -> Result<Vec<TimePartition>, PostgresFailure> {
+    match tables.owners(connection).await? {
+        Some(_) => partitions(connection, table).await,
+        None => Ok(Vec::new()),
     }
 }
 

@@ -7,7 +7,7 @@ use super::later;
 use super::list;
 use super::load::load;
 use super::pending::{self, is_set_aside};
-use super::session::AS_OF_NOW;
+use super::session::HISTORY_AS_OF_NOW;
 use super::statements::integer;
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
@@ -120,7 +120,7 @@ impl PostgresCall for FindOne<'_> {
         &self,
         connection: &mut PgConnection,
     ) -> Result<Option<Snapshot>, PostgresFailure> {
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let stored = load(&mut reading, &[self.0]).await?.remove(self.0);
         let mut found = None;
         if let Some(stored) = stored {
@@ -232,7 +232,7 @@ impl PostgresCall for FindTransitions<'_> {
     type Reply = Vec<Transition>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Transition>, PostgresFailure> {
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let lines = own_lines(&mut reading, self.0).await?;
         let lines = match lines.first() {
             Some(first) => {

@@ -12,6 +12,7 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
+use super::partitioned::is_kept;
 use super::statements::{each, each_if_any, indexes_from, update_statuses};
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
@@ -34,7 +35,8 @@ pub(super) const ARRIVAL_BITS: u32 = 21;
 
 /// Inserts the new notifications of a batch, each as one row in each of three tables. Returns the indexes
 /// in the batch of the new notifications.
-const REGISTER: &str = "
+const REGISTER: &str = concat!(
+    "
     WITH fresh AS MATERIALIZED (
         SELECT
             (g.registered_ms << 21) | (nextval('arrivals') & 2097151) AS row_id,
@@ -73,15 +75,13 @@ const REGISTER: &str = "
         FROM fresh
     ), payload AS (
         INSERT INTO payloads (notification, headers, body, kept)
-        SELECT row_id, headers, body, NOT (
-            row_id >= COALESCE((SELECT CAST(split_part(value, '/', 1) AS BIGINT)
-                FROM meta WHERE name = 'kept:payloads_live'), 0)
-            AND row_id < COALESCE((SELECT CAST(split_part(value, '/', 2) AS BIGINT)
-                FROM meta WHERE name = 'kept:payloads_live'), 0)
-        )
+        SELECT row_id, headers, body, ",
+    is_kept!("row_id", "payloads_live"),
+    "
         FROM fresh
     )
-    SELECT array_agg(place) FROM fresh";
+    SELECT array_agg(place) FROM fresh"
+);
 
 /// See [`crate::journal::JournalWrites::register`].
 pub(super) struct RegisterNotifications<'batch> {

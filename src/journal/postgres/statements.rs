@@ -1,6 +1,7 @@
 //! The statements that write attempts, statuses and histories, each for any number of rows.
 
 use super::error::PostgresFailure;
+use super::partitioned::is_kept;
 use crate::domain::priority::Priority;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
@@ -62,6 +63,7 @@ pub(super) async fn kept_attempts(
             SELECT TRUE FROM attempts AS a
             WHERE a.notification = g.notification AND a.series = g.series
                 AND a.number = g.number AND a.started_ms = g.started_ms AND a.outcome = g.outcome
+            LIMIT 1
          )",
     )
     .bind(each!(rows, row => row.notification))
@@ -86,16 +88,19 @@ pub(super) async fn insert_attempts(
         return Ok(());
     }
     sqlx::query(
+        concat!(
         "INSERT INTO attempts (
             notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer,
-            reason, at_ms, trace, instance
+            reason, at_ms, trace, instance, kept
          )
-         SELECT *, $13 FROM unnest(
+         SELECT g.*, $13, ",
+        is_kept!("g.notification", "history_live"),
+        " FROM unnest(
             $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[],
             $7::BIGINT[], $8::INTEGER[], $9::BYTEA[], $10::TEXT[], $11::BIGINT[],
             $12::TEXT[]
-         )",
-    )
+         ) AS g (notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer, reason, at_ms, trace)",
+    ))
     .bind(each!(rows, row => row.notification))
     .bind(each!(rows, row => integer(row.recording.attempt.series)))
     .bind(each!(rows, row => integer(row.recording.attempt.number)))
@@ -178,12 +183,14 @@ pub(super) async fn insert_history(
     if rows.is_empty() {
         return Ok(());
     }
-    sqlx::query(
-        "INSERT INTO transitions (notification, at_ms, kind, actor, detail, instance)
-         SELECT * FROM unnest(
+    sqlx::query(concat!(
+        "INSERT INTO transitions (notification, at_ms, kind, actor, detail, instance, kept)
+         SELECT g.*, ",
+        is_kept!("g.notification", "history_live"),
+        " FROM unnest(
             $1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[]
-         )",
-    )
+         ) AS g (notification, at_ms, kind, actor, detail, instance)",
+    ))
     .bind(each!(rows, row => row.notification))
     .bind(each!(rows, row => row.at_ms))
     .bind(each!(rows, row => row.line.kind))

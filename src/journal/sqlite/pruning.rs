@@ -125,7 +125,11 @@ impl PruningStore for SqliteConnection {
         audit_log::prune(self, before_ms, limit).await
     }
 
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
+    async fn delete_records(
+        &mut self,
+        rows: &[i64],
+        _is_limited: bool,
+    ) -> Result<u64, SqliteFailure> {
         // SQLite deletes their payloads, attempts and transitions too (`ON DELETE CASCADE`).
         delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await
     }

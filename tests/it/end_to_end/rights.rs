@@ -3,7 +3,7 @@
 
 use crate::cli::program::run;
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::{RedisServer, connect, documented_rights};
+use crate::support::redis::{RedisServer, connect, documented_rights, documented_rights_besides};
 use crate::support::ringback::{Server, Stores, config, registration, with_ladder};
 use redis::{FromRedisValue, Value};
 use reqwest::Method;
@@ -136,7 +136,7 @@ async fn the_documented_rights_are_those_of_the_commands_that_the_sources_name()
         }
     }
     let documented: BTreeSet<String> = (documented_rights().iter())
-        .chain(&rights_besides())
+        .chain(&documented_rights_besides())
         .filter_map(|right| right.strip_prefix('+'))
         // Of a command that has others within it, the one that is called.
         .map(|right| right.split('|').next().unwrap_or(right).to_string())
@@ -144,20 +144,6 @@ async fn the_documented_rights_are_those_of_the_commands_that_the_sources_name()
     // Only `ringback doctor` asks for this, and says so if it may not.
     needed.remove("config");
     assert_eq!(documented, needed);
-}
-
-/// The rights that are needed with Sentinel, in a cluster and with `--redis-wait`, as the documents list them.
-fn rights_besides() -> Vec<String> {
-    let operations = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
-    let text = fs::read_to_string(operations).expect("readable");
-    let (_, rest) = text.split_once("Rights besides").expect("a paragraph");
-    let (listed, _) = rest
-        .split_once("At sentinels")
-        .expect("the end of the list");
-    let words = listed.split(|byte: char| byte.is_whitespace() || byte == '`');
-    (words.filter(|word| word.starts_with('+')))
-        .map(str::to_string)
-        .collect()
 }
 
 /// Words in capitals between quotes, as commands are written, and the names of the library's functions

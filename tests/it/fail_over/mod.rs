@@ -5,6 +5,7 @@
 mod cluster;
 mod finding;
 mod parts_away;
+mod rights;
 mod scene;
 mod sentinels;
 mod servers;

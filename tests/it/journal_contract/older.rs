@@ -112,18 +112,26 @@ pub async fn older_postgres(filled: &PostgresStore, version: i64) -> String {
     let sequences = sqlx::query(sequences).fetch_all(&mut connection).await;
     for sequence in sequences.expect("read") {
         let (name, last): (String, i64) = (sequence.get(0), sequence.get(1));
-        let set = format!("SELECT setval(to_regclass('{schema}.{name}'), {last})");
-        run(&mut connection, &set).await;
+        // Before attempts and transitions were partitioned, columns had sequences of their own.
+        let name_before = match &name[..] {
+            "attempt_rows" => "attempts_row_id_seq",
+            "transition_rows" => "transitions_row_id_seq",
+            name => name,
+        };
+        for name in [&name, name_before] {
+            let set = format!("SELECT setval(to_regclass('{schema}.{name}'), {last})");
+            run(&mut connection, &set).await;
+        }
     }
     format!("{}?options=-c%20search_path%3D{schema}", filled.url)
 }
 
-/// The columns of a table that can be written to. In a schema in which `payloads` has no partitions yet, all bodies are kept.
+/// The columns of a table that can be written to. In a schema in which nothing has partitions of times yet, all rows are kept.
 async fn columns(connection: &mut PgConnection, schema: &str, table: &str) -> String {
     let columns: Vec<String> = sqlx::query_scalar(
         "SELECT column_name::TEXT FROM information_schema.columns
          WHERE table_schema = $1 AND table_name = $2 AND is_generated = 'NEVER'
-            AND (table_name, column_name) <> ('payloads', 'kept')
+            AND column_name <> 'kept'
          ORDER BY ordinal_position",
     )
     .bind(schema)

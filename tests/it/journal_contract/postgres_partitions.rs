@@ -2,9 +2,10 @@
 
 use super::PostgresStore;
 use super::older::older_postgres;
+use super::partition_scene::{DAY_MS, FROM_MS, HOUR_MS, KEPT_MS, Scene, open};
 use super::postgres_sharing::until_one_waits;
 use super::samples::{
-    apply, changing, delivery, do_change, find, keep, key, refusal, registering, registering_at,
+    apply, changing, delivery, do_change, find, keep, key, registering, registering_at,
     registration,
 };
 use crate::support::postgres::{connect, run};
@@ -13,177 +14,9 @@ use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    ChangeResult, JournalMaintenance, JournalReads, JournalWrites, PartitionWork, Prune, Pruned,
+    ChangeResult, JournalMaintenance, JournalReads, JournalWrites, Prune, Pruned,
 };
-use sqlx::postgres::PgConnection;
 use std::sync::Arc;
-
-const HOUR_MS: i64 = 3_600_000;
-const DAY_MS: i64 = 24 * HOUR_MS;
-/// So partitions have a day.
-const KEPT_MS: i64 = 16 * DAY_MS;
-/// A full hour. The first partition begins then.
-const FROM_MS: i64 = 1_795_161_600_000;
-
-struct Scene {
-    store: PostgresStore,
-    journal: Arc<PostgresJournal>,
-    now_ms: i64,
-}
-
-async fn open(store: &PostgresStore, instance: &str) -> Arc<PostgresJournal> {
-    let journal = PostgresJournal::open(&store.url, instance, true).await;
-    Arc::new(journal.expect("it opens"))
-}
-
-impl Scene {
-    /// A journal whose first partition has just begun.
-    async fn begun() -> Self {
-        let store = PostgresStore::new();
-        let journal = open(&store, "one").await;
-        let scene = Self {
-            store,
-            journal,
-            now_ms: FROM_MS,
-        };
-        while scene.tend().await.more {}
-        assert_eq!(scene.partitions().await, [(0, 1), (1, 2)]);
-        scene
-    }
-
-    fn work(&self) -> PartitionWork {
-        PartitionWork {
-            now_ms: self.now_ms,
-            payloads_kept_ms: Some(KEPT_MS),
-        }
-    }
-
-    async fn tend(&self) -> Pruned {
-        let tended = self.journal.tend_partitions(&self.work()).await;
-        tended.expect("tended")
-    }
-
-    /// Deletes bodies one by one, as far as they are old now.
-    async fn prune(&self) -> u64 {
-        let prune = Prune {
-            payloads_before_ms: self.now_ms - KEPT_MS,
-            records_before_ms: i64::MIN,
-            dead_before_ms: None,
-        };
-        let mut payloads = 0;
-        loop {
-            let pruned = self.journal.prune(&prune, 4).await.expect("pruned");
-            payloads += pruned.payloads;
-            if !pruned.more {
-                return payloads;
-            }
-        }
-    }
-
-    async fn connect(&self) -> PgConnection {
-        connect(&self.store.url).await
-    }
-
-    /// The days of the partitions that are there, from the first one on.
-    async fn partitions(&self) -> Vec<(i64, i64)> {
-        let mut connection = self.connect().await;
-        let names: Vec<String> = sqlx::query_scalar(
-            "SELECT inhrelid::regclass::TEXT FROM pg_inherits
-             WHERE inhparent = 'payloads_live'::regclass AND inhrelid <> 'payloads_rest'::regclass
-             ORDER BY 1",
-        )
-        .fetch_all(&mut connection)
-        .await
-        .expect("read");
-        let day = |text: &str| (text.parse::<i64>().expect("an instant") - FROM_MS) / DAY_MS;
-        let days = |name: &String| {
-            let (_, instants) = name.split_once('_').expect("a name");
-            let (from, until) = instants.split_once('_').expect("two instants");
-            (day(from), day(until))
-        };
-        names.iter().map(days).collect()
-    }
-
-    /// How many bodies a table has.
-    async fn bodies(&self, table: &str) -> i64 {
-        let mut connection = self.connect().await;
-        let count = format!("SELECT count(*) FROM {table}");
-        let counted = sqlx::query_scalar(sqlx::AssertSqlSafe(count));
-        counted.fetch_one(&mut connection).await.expect("counted")
-    }
-
-    async fn register(&self, id: &str) {
-        let registering = registering_at(registration(key(id)), self.now_ms);
-        keep(&*self.journal, registering).await;
-    }
-
-    async fn deliver(&self, id: &str) {
-        let registering = registering_at(registration(key(id)), self.now_ms);
-        let progress = registering.progress;
-        let notification = keep(&*self.journal, registering).await;
-        apply(&*self.journal, delivery(&notification, progress)).await;
-    }
-
-    async fn kill(&self, id: &str) {
-        let registering = registering_at(registration(key(id)), self.now_ms);
-        let progress = registering.progress;
-        let notification = keep(&*self.journal, registering).await;
-        apply(&*self.journal, refusal(&notification, progress)).await;
-    }
-
-    /// Delivers one that is pending, now.
-    async fn deliver_now(&self, id: &str) {
-        let pending = self.journal.pending(&key(id)).await.expect("read");
-        let pending = pending.expect("pending");
-        let mut recording = delivery(&pending.notification, pending.progress);
-        recording.at_ms = self.now_ms;
-        apply(&*self.journal, recording).await;
-    }
-
-    async fn resend(&self, id: &str) -> ChangeResult {
-        let change = changing(&key(id), Change::Resend, self.now_ms);
-        self.journal.change(change).await.expect("answered")
-    }
-
-    async fn has_body(&self, id: &str) -> bool {
-        let pending = self.journal.pending(&key(id)).await.expect("read");
-        let body = pending.expect("pending").notification.body.clone();
-        matches!(body, Body::Here(bytes) if &bytes[..] == b"out_trade_no=1")
-    }
-
-    /// From now on the first day is old enough, and enough days are there.
-    async fn make_old(&mut self) {
-        self.now_ms = FROM_MS + DAY_MS + KEPT_MS;
-        self.prune().await;
-        while self.partitions().await.len() < 19 {
-            assert!(self.tend().await.more);
-        }
-    }
-
-    /// From now on the first day is going.
-    async fn mark(&mut self) {
-        self.make_old().await;
-        assert!(self.tend().await.more, "it is marked");
-        assert_eq!(self.bodies("payloads_kept").await, 0);
-    }
-
-    /// Moves the bodies that are needed out of the first day. Returns how many are not needed.
-    async fn move_needed(&self) -> u64 {
-        assert!(self.tend().await.more, "all have seen the mark");
-        let moved = self.tend().await;
-        assert!(moved.more);
-        assert_eq!(self.partitions().await[0], (0, 1));
-        moved.payloads
-    }
-
-    /// Drops the first day.
-    async fn drop_first(&self) {
-        let before = self.partitions().await;
-        assert_eq!(before[0], (0, 1));
-        while self.tend().await.more {}
-        assert_eq!(self.partitions().await, before[1..]);
-    }
-}
 
 #[tokio::test]
 async fn bodies_that_are_needed_outlive_the_partition_of_their_time() {
@@ -205,16 +38,16 @@ async fn bodies_that_are_needed_outlive_the_partition_of_their_time() {
         FROM_MS + 5,
     )
     .await;
-    assert_eq!(scene.bodies("payloads_kept").await, 0);
+    assert_eq!(scene.rows("payloads_kept").await, 0);
     scene.now_ms = FROM_MS + DAY_MS;
     scene.deliver("next-day").await;
     scene.deliver_now("late").await;
     scene.mark().await;
     let not_needed = scene.move_needed().await;
     assert_eq!(not_needed, 7, "the early ones and the cancelled one");
-    assert_eq!(scene.bodies("payloads_kept").await, 4);
+    assert_eq!(scene.rows("payloads_kept").await, 4);
     scene.drop_first().await;
-    assert_eq!(scene.bodies("payloads").await, 5);
+    assert_eq!(scene.rows("payloads").await, 5);
     assert!(scene.has_body("pending").await);
     do_change(
         &*scene.journal,
@@ -242,7 +75,7 @@ async fn bodies_that_are_needed_outlive_the_partition_of_their_time() {
     scene.now_ms += KEPT_MS + 1;
     assert_eq!(scene.prune().await, 3);
     assert_eq!(
-        scene.bodies("payloads_kept").await,
+        scene.rows("payloads_kept").await,
         1,
         "that of the dead letter"
     );
@@ -256,7 +89,7 @@ async fn what_is_sent_again_while_its_partition_is_going_keeps_its_body() {
     }
     scene.mark().await;
     assert!(matches!(scene.resend("1").await, ChangeResult::Done(_)));
-    assert_eq!(scene.bodies("payloads_kept").await, 1);
+    assert_eq!(scene.rows("payloads_kept").await, 1);
     assert_eq!(scene.move_needed().await, 2);
     assert!(matches!(scene.resend("2").await, ChangeResult::Done(_)));
     scene.drop_first().await;
@@ -277,7 +110,7 @@ async fn what_is_registered_for_a_time_that_is_going_keeps_its_body() {
     scene.mark().await;
     assert_eq!(scene.move_needed().await, 1);
     keep(&*scene.journal, lost).await;
-    assert_eq!(scene.bodies("payloads_kept").await, 1);
+    assert_eq!(scene.rows("payloads_kept").await, 1);
     scene.drop_first().await;
     assert!(scene.has_body("lost").await);
 }
@@ -300,7 +133,7 @@ async fn another_server_goes_on_at_any_step() {
         scene.journal = open(&scene.store, "other").await;
         while scene.tend().await.more {}
         assert_eq!(scene.partitions().await[0], (1, 2), "{steps}");
-        assert_eq!(scene.bodies("payloads").await, 1, "{steps}");
+        assert_eq!(scene.rows("payloads").await, 1, "{steps}");
         do_change(&*scene.journal, &key("dead"), Change::Replay, scene.now_ms).await;
         assert!(scene.has_body("dead").await, "{steps}");
     }
@@ -325,7 +158,7 @@ async fn two_servers_that_do_the_same_step_at_once_lose_nothing() {
     assert_eq!(scene.partitions().await[0], (1, 2));
     do_change(&*scene.journal, &key("dead"), Change::Replay, scene.now_ms).await;
     assert!(scene.has_body("dead").await);
-    assert_eq!(scene.bodies("payloads").await, 1);
+    assert_eq!(scene.rows("payloads").await, 1);
 }
 
 #[tokio::test]
@@ -363,7 +196,7 @@ async fn a_resend_that_has_not_seen_the_mark_is_waited_for() {
     run(&mut blocking, "COMMIT").await;
     let resent = resending.await.expect("ended").expect("answered");
     assert!(matches!(resent, ChangeResult::Done(_)), "{resent:?}");
-    assert_eq!(scene.bodies("payloads_kept").await, 0);
+    assert_eq!(scene.rows("payloads_kept").await, 0);
     scene.drop_first().await;
     assert!(scene.has_body("1").await);
 }
@@ -380,13 +213,13 @@ async fn large_bodies_are_moved_in_several_steps() {
     run(&mut connection, enlarge).await;
     scene.mark().await;
     scene.move_needed().await;
-    assert_eq!(scene.bodies("payloads_kept").await, 1);
+    assert_eq!(scene.rows("payloads_kept").await, 1);
     scene.tend().await;
-    assert_eq!(scene.bodies("payloads_kept").await, 2);
+    assert_eq!(scene.rows("payloads_kept").await, 2);
     scene.tend().await;
-    assert_eq!(scene.bodies("payloads_kept").await, 3);
+    assert_eq!(scene.rows("payloads_kept").await, 3);
     scene.drop_first().await;
-    assert_eq!(scene.bodies("payloads").await, 3);
+    assert_eq!(scene.rows("payloads").await, 3);
 }
 
 /// It sees the rows of the instant at which it began, where they were then.
@@ -434,13 +267,13 @@ async fn without_a_partition_for_its_time_a_body_is_deleted_by_itself() {
     // No server was there to make partitions.
     scene.now_ms = FROM_MS + 3 * DAY_MS;
     scene.deliver("after").await;
-    assert_eq!(scene.bodies("payloads_kept").await, 2);
+    assert_eq!(scene.rows("payloads_kept").await, 2);
     while scene.tend().await.more {}
     scene.deliver("later").await;
-    assert_eq!(scene.bodies("payloads_kept").await, 2);
+    assert_eq!(scene.rows("payloads_kept").await, 2);
     scene.now_ms = FROM_MS + 3 * DAY_MS + KEPT_MS + 1_000;
     assert_eq!(scene.prune().await, 2);
-    assert_eq!(scene.bodies("payloads").await, 1);
+    assert_eq!(scene.rows("payloads").await, 1);
 }
 
 /// As `DETACH PARTITION` by hand leaves it.
@@ -450,7 +283,7 @@ async fn where_a_partition_was_removed_by_hand_nothing_is_refused() {
     let removed = format!("DROP TABLE payloads_{}_{}", FROM_MS, FROM_MS + DAY_MS);
     run(&mut scene.connect().await, &removed).await;
     scene.deliver("1").await;
-    assert_eq!(scene.bodies("payloads_rest").await, 1);
+    assert_eq!(scene.rows("payloads_rest").await, 1);
     scene.now_ms += KEPT_MS + 1_000;
     assert_eq!(scene.prune().await, 1);
     while scene.tend().await.more {}
@@ -479,7 +312,7 @@ async fn without_the_right_to_drop_all_is_deleted_one_by_one() {
     scene.now_ms += KEPT_MS + 1_000;
     assert_eq!(scene.tend().await, Pruned::default());
     assert_eq!(scene.prune().await, 1);
-    assert_eq!(scene.bodies("payloads").await, 0);
+    assert_eq!(scene.rows("payloads").await, 0);
     let remove = format!("DROP OWNED BY {user}; DROP ROLE {user}");
     run(&mut connection, &remove).await;
 }
@@ -528,13 +361,13 @@ async fn of_several_partitions_that_are_old_at_once_all_that_is_needed_is_moved(
         scene.kill(&format!("dead-{day}")).await;
         scene.deliver(&format!("delivered-{day}")).await;
     }
-    assert_eq!(scene.bodies("payloads_kept").await, 0);
+    assert_eq!(scene.rows("payloads_kept").await, 0);
     let detach = format!("ALTER TABLE payloads_live DETACH PARTITION {first}");
     run(&mut connection, &detach).await;
     scene.now_ms = FROM_MS + 3 * DAY_MS + KEPT_MS;
     scene.prune().await;
     for _ in 0..99 {
-        if scene.bodies("payloads_kept").await == 2 {
+        if scene.rows("payloads_kept").await == 2 {
             break;
         }
         assert!(scene.tend().await.more);
@@ -546,8 +379,8 @@ async fn of_several_partitions_that_are_old_at_once_all_that_is_needed_is_moved(
     run(&mut connection, &attach).await;
     while scene.tend().await.more {}
     assert_eq!(scene.partitions().await[0], (3, 4));
-    assert_eq!(scene.bodies("payloads_kept").await, 3);
-    assert_eq!(scene.bodies("payloads").await, 5);
+    assert_eq!(scene.rows("payloads_kept").await, 3);
+    assert_eq!(scene.rows("payloads").await, 5);
 }
 
 /// It was prepared before the migration.

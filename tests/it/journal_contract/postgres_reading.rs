@@ -49,7 +49,7 @@ pub async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 
     within("the sessions to end", ended).await;
     let read = sqlx::query_scalar(
         "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
-         WHERE relname IN ('notifications', 'statuses', 'attempts', 'activity') OR relname LIKE 'payloads%'",
+         WHERE relname IN ('notifications', 'statuses', 'activity') OR relname LIKE 'payloads%' OR relname LIKE 'attempts%'",
     )
     .fetch_one(&mut beside)
     .await

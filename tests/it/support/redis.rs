@@ -249,6 +249,36 @@ pub fn documented_rights() -> Vec<String> {
     words.map(ToString::to_string).collect()
 }
 
+/// The rights that are needed besides with Sentinel, in a cluster and with `--redis-wait`, as `docs/operations.md` lists them.
+pub fn documented_rights_besides() -> Vec<String> {
+    listed_between("Rights besides", "At sentinels")
+}
+
+/// The user of the documents at sentinels.
+pub fn documented_rights_at_sentinels() -> Vec<String> {
+    let user = ["on", ">PASSWORD", "resetchannels"].map(ToString::to_string);
+    let listed = listed_between("At sentinels", "Of a managed cluster");
+    let channels = |right: String| match right.strip_prefix('+') {
+        Some("switch-master" | "promoted-slave") => format!("&{right}"),
+        _ => right,
+    };
+    (user.into_iter())
+        .chain(listed.into_iter().map(channels))
+        .collect()
+}
+
+/// What begins with a plus sign between two texts of `docs/operations.md`.
+fn listed_between(from: &str, to: &str) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+    let text = std::fs::read_to_string(path).expect("readable");
+    let (_, rest) = text.split_once(from).expect("a paragraph");
+    let (listed, _) = rest.split_once(to).expect("the end of the list");
+    let words = listed.split(|byte: char| byte.is_whitespace() || "`.,".contains(byte));
+    (words.filter(|word| word.starts_with('+')))
+        .map(ToString::to_string)
+        .collect()
+}
+
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.end();

@@ -3,9 +3,9 @@
 //! It is made by commands over connections of our own, as `redis-cli --cluster create` makes one. What its nodes
 //! believe is read from the nodes themselves, so everything is awaited by asking.
 
-use super::redis_node::{Node, line_of, until};
+use super::redis_node::{Node, acl_log, line_of, until};
 use futures_util::future::join_all;
-use redis::Cmd;
+use redis::{Cmd, Value};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -106,6 +106,24 @@ impl RedisCluster {
             replica.run::<()>(&cluster(&["REPLICATE", primary])).await;
         }
         self.until_whole().await;
+    }
+
+    /// Likewise, for the user of the documents, which the nodes must have.
+    pub fn user_url(&self) -> String {
+        self.url()
+            .replace("cluster://", "cluster://ringback:PASSWORD@")
+    }
+
+    /// What the nodes have refused to a user, and how many connections of that user they have.
+    pub async fn refused(&self) -> (Vec<Value>, usize) {
+        let (mut refused, mut connections) = (Vec::new(), 0);
+        let clients = redis::cmd("CLIENT").arg("LIST").to_owned();
+        for node in self.nodes.iter().filter(|node| node.server.is_there()) {
+            refused.extend(node.run::<Vec<Value>>(&acl_log()).await);
+            let clients: String = node.run(&clients).await;
+            connections += clients.matches(" user=ringback ").count();
+        }
+        (refused, connections)
     }
 
     /// Its URL, with every node.

@@ -131,3 +131,17 @@ where
 fn words(command: &Cmd) -> String {
     String::from_utf8_lossy(&command.get_packed_command()).replace("\r\n", " ")
 }
+
+/// The arguments of a server that has the user of the documents, with these rights; none if there are none.
+pub fn user_with(rights: &[String]) -> Vec<String> {
+    if rights.is_empty() {
+        return Vec::new();
+    }
+    let user = ["--user", "ringback"].map(String::from);
+    [user.to_vec(), rights.to_vec()].concat()
+}
+
+/// Asks what was refused to users.
+pub fn acl_log() -> Cmd {
+    redis::cmd("ACL").arg("LOG").to_owned()
+}

@@ -2,10 +2,10 @@
 
 use super::ports::HeldPort;
 use super::redis::Running;
-use super::redis_node::{Node, ask, until};
+use super::redis_node::{Node, acl_log, ask, until, user_with};
 use super::redis_shared::SENTINEL_DATABASES;
 use futures_util::future::join_all;
-use redis::Cmd;
+use redis::{Cmd, Value};
 use std::collections::HashMap;
 use std::fs;
 use tempfile::TempDir;
@@ -39,9 +39,15 @@ struct Sentinel {
 impl Sentinels {
     /// Starts some. They replace a primary when they are told to.
     pub async fn start() -> Self {
+        Self::start_for(&[], &[]).await
+    }
+
+    /// Starts some of which the servers have the user of the documents with these rights, and the sentinels with those, or neither
+    /// if there are none.
+    pub async fn start_for(rights: &[String], at_sentinels: &[String]) -> Self {
         let databases = SENTINEL_DATABASES.to_string();
         let arguments = ["--repl-diskless-sync-delay", "0", "--databases", &databases];
-        let arguments = arguments.map(String::from).to_vec();
+        let arguments = [arguments.map(String::from).to_vec(), user_with(rights)].concat();
         let primary = Node::start(&arguments);
         let follow = [
             "--replicaof".to_string(),
@@ -58,6 +64,12 @@ impl Sentinels {
         };
         for sentinel in &started.sentinels {
             sentinel.quicken().await;
+            if !at_sentinels.is_empty() {
+                let mut set = redis::cmd("ACL");
+                set.arg("SETUSER").arg("ringback").arg(at_sentinels);
+                let made: Option<()> = sentinel.ask(&set).await;
+                made.expect("a user");
+            }
         }
         started.until_whole().await;
         started
@@ -69,6 +81,31 @@ impl Sentinels {
         let sentinels = sentinels.map(|sentinel| format!("127.0.0.1:{}", sentinel.port.number));
         let sentinels: Vec<String> = sentinels.collect();
         format!("redis+sentinel://{}/{NAME}", sentinels.join(","))
+    }
+
+    /// Likewise, for the user of the documents.
+    pub fn user_url(&self) -> String {
+        let url = self.url();
+        url.replace("sentinel://", "sentinel://ringback:PASSWORD@")
+    }
+
+    /// What servers and sentinels have refused to a user, and how many connections of that user the primary and the first sentinel
+    /// have.
+    pub async fn refused(&self) -> (Vec<Value>, usize, usize) {
+        let mut refused = Vec::new();
+        for node in self.nodes.iter().filter(|node| node.server.is_there()) {
+            refused.extend(node.run::<Vec<Value>>(&acl_log()).await);
+        }
+        for sentinel in &self.sentinels {
+            let log: Option<Vec<Value>> = sentinel.ask(&acl_log()).await;
+            refused.extend(log.expect("a log"));
+        }
+        let clients = redis::cmd("CLIENT").arg("LIST").to_owned();
+        let at_primary: String = self.nodes[self.primary().await].run(&clients).await;
+        let at_sentinel: Option<String> = self.sentinels[0].ask(&clients).await;
+        let of_user = |clients: &str| clients.matches(" user=ringback ").count();
+        let at_sentinel = of_user(&at_sentinel.expect("a list"));
+        (refused, of_user(&at_primary), at_sentinel)
     }
 
     /// The URL of one server.

@@ -1,0 +1,3 @@
+-- As 0025.
+ALTER TABLE transitions ADD COLUMN kept BOOLEAN NOT NULL DEFAULT TRUE;
+ALTER TABLE transitions ADD CONSTRAINT transitions_all_kept CHECK (kept) NOT VALID;
