@@ -115,7 +115,7 @@ pub use maintenance::JournalMaintenance;
 pub use payload::{BodyReading, PageBodies, Payload, PayloadContent};
 pub use pending::{Pending, PlacesPage};
 pub use person_act::{LONGEST_TEXT, PersonAct};
-pub use pruning::{PartitionWork, Prune, Pruned};
+pub use pruning::{PartitionWork, PartitionedTables, Prune, Pruned};
 pub use reads::{JournalReads, MOST_ATTEMPTS_SHOWN};
 pub use recording::{Recorded, Recording};
 pub use registration::{RegisterResult, Registering};

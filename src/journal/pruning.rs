@@ -36,15 +36,63 @@ pub struct Pruned {
     pub more: bool,
 }
 
+/// Tables that are partitioned alike, in databases that have partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionedTables {
+    /// `payloads`.
+    Bodies,
+    /// `attempts` and `transitions`. `notifications` is not partitioned, since the key of a notification is unique over all time;
+    /// nor is `statuses`, of which each row is deleted with that one.
+    History,
+}
+
+impl PartitionedTables {
+    /// What is in the tables, in messages.
+    #[must_use]
+    pub const fn content(self) -> &'static str {
+        match self {
+            Self::Bodies => "bodies",
+            Self::History => "attempts and transitions",
+        }
+    }
+}
+
 /// What is done about partitions, in databases that have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionWork {
+    /// Of which tables.
+    pub tables: PartitionedTables,
     /// The time, in milliseconds since 1970. What is registered has instants of the same clock.
     pub now_ms: i64,
-    /// For how long bodies are kept after a notification was delivered or cancelled, in milliseconds; `None`: for ever.
-    pub payloads_kept_ms: Option<i64>,
-    /// Likewise for attempts and transitions.
-    pub records_kept_ms: Option<i64>,
+    /// For how long their content is kept after a notification was delivered or cancelled, in milliseconds; `None`: for ever.
+    pub kept_ms: Option<i64>,
+}
+
+/// What a deletion of whole notifications may leave in partitions that are dropped when they are old.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LeftToPartitions {
+    /// Their bodies.
+    pub(super) bodies: bool,
+    /// Their attempts and transitions.
+    pub(super) history: bool,
+}
+
+impl LeftToPartitions {
+    /// Of what was delivered or cancelled. Nothing stays longer than the partition of its time, which must not be meant to stay
+    /// for longer than the notification; and there must be a limit, or it is never dropped.
+    const fn of(prune: &Prune) -> Self {
+        let has_limit = prune.records_before_ms > i64::MIN;
+        Self {
+            bodies: has_limit && prune.payloads_before_ms >= prune.records_before_ms,
+            history: has_limit,
+        }
+    }
+
+    /// Of dead letters, which have a limit of their own.
+    const NOTHING: Self = Self {
+        bodies: false,
+        history: false,
+    };
 }
 
 /// The database calls of one step of pruning. Each database implements them. A step is one transaction.
@@ -98,9 +146,13 @@ pub(super) trait PruningStore: Send {
     /// Deletes entries of the audit log that are older than `before_ms`, at most `limit`. Returns their number.
     async fn delete_acts(&mut self, before_ms: i64, limit: usize) -> Result<u64, Self::Error>;
 
-    /// Deletes these notifications with their history and bodies, except what is in a partition that is dropped when it is old. If not
-    /// everything `is_limited`, no partition counts as one. Returns the number of notifications.
-    async fn delete_records(&mut self, rows: &[i64], is_limited: bool) -> Result<u64, Self::Error>;
+    /// Deletes these notifications with their history and bodies, except what is left to partitions. Returns the number of
+    /// notifications.
+    async fn delete_records(
+        &mut self,
+        rows: &[i64],
+        left: LeftToPartitions,
+    ) -> Result<u64, Self::Error>;
 }
 
 /// A notification that has ended.
@@ -140,21 +192,27 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     let of_jobs = store.delete_jobs(prune.records_before_ms, limit).await?;
     let acts = store.delete_acts(prune.records_before_ms, limit).await?;
     let more_acts = usize::try_from(acts).is_ok_and(|acts| acts >= limit);
+    let mut dead = Vec::new();
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
-        let mut dead = store.dead(before_ms, left).await?;
+        dead = store.dead(before_ms, left).await?;
         if !dead.is_empty() {
             note_dead_pruned(store, before_ms).await?;
         }
-        records.append(&mut dead);
     }
-    let latest = store.still_latest(&records).await?;
-    records.retain(|row| !latest.contains(row));
-    // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
-    records.sort_unstable();
-    let more = more_payloads || more_records || more_acts || of_jobs > 0 || records.len() >= limit;
-    let is_limited = prune.payloads_before_ms > i64::MIN && prune.records_before_ms > i64::MIN;
-    let records = store.delete_records(&records, is_limited).await?;
+    let latest = store.still_latest(&[&records[..], &dead].concat()).await?;
+    // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks. Here they are locked already.
+    for rows in [&mut records, &mut dead] {
+        rows.retain(|row| !latest.contains(row));
+        rows.sort_unstable();
+    }
+    let many = records.len() + dead.len();
+    let more = more_payloads || more_records || more_acts || of_jobs > 0 || many >= limit;
+    let left = LeftToPartitions::of(prune);
+    let records = store.delete_records(&records, left).await?
+        + store
+            .delete_records(&dead, LeftToPartitions::NOTHING)
+            .await?;
     Ok(Pruned {
         payloads,
         records,

@@ -7,7 +7,7 @@
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
-use crate::journal::{JournalMaintenance, PartitionWork, Prune, Pruned};
+use crate::journal::{JournalMaintenance, PartitionWork, PartitionedTables, Prune, Pruned};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,13 +47,17 @@ impl Retention {
         }
     }
 
-    /// What is to be done about partitions at this instant.
+    /// What is to be done about the partitions of these tables at this instant.
     #[must_use]
-    pub const fn partition_work(&self, now_ms: i64) -> PartitionWork {
+    pub const fn partition_work(&self, tables: PartitionedTables, now_ms: i64) -> PartitionWork {
+        let kept_ms = match tables {
+            PartitionedTables::Bodies => self.payloads_ms,
+            PartitionedTables::History => self.records_ms,
+        };
         PartitionWork {
+            tables,
             now_ms,
-            payloads_kept_ms: self.payloads_ms,
-            records_kept_ms: self.records_ms,
+            kept_ms,
         }
     }
 }
@@ -67,8 +71,17 @@ pub struct Pruner {
     begun: Option<Instant>,
     /// How long the last step took.
     step_took: Duration,
-    /// When there was nothing more to do for partitions; `None` if there is.
-    tended: Option<Instant>,
+    bodies: Tended,
+    history: Tended,
+}
+
+/// How far the partitions of some tables are.
+#[derive(Debug, Default)]
+struct Tended {
+    /// When there was nothing more to do; `None` if there is.
+    at: Option<Instant>,
+    /// Whether that was in this run.
+    in_this_run: bool,
 }
 
 impl Pruner {
@@ -81,7 +94,8 @@ impl Pruner {
             pruned: Pruned::default(),
             begun: None,
             step_took: Duration::ZERO,
-            tended: None,
+            bodies: Tended::default(),
+            history: Tended::default(),
         }
     }
 
@@ -97,27 +111,51 @@ impl Pruner {
         let pruned = pruned.inspect_err(|_| self.begun = None)?;
         self.pruned.payloads += pruned.payloads;
         self.pruned.records += pruned.records;
-        let is_due = (self.tended).is_none_or(|tended| tended.elapsed() >= RUN_REST);
-        let tended_more = (is_due || !pruned.more) && self.tend(now_ms).await;
+        let mut tended_more = false;
+        for tables in [PartitionedTables::Bodies, PartitionedTables::History] {
+            let tended = self.tended(tables);
+            let is_due = (tended.at).is_none_or(|tended| tended.elapsed() >= RUN_REST);
+            if is_due || !(pruned.more || tended.in_this_run) {
+                tended_more |= self.tend(tables, now_ms).await;
+            }
+        }
         self.step_took = started.elapsed();
         if pruned.more || tended_more {
             return Ok(Step::More);
         }
-        self.begun = None;
+        self.end_run();
         Ok(Step::Done(std::mem::take(&mut self.pruned)))
     }
 
-    /// Does the next step for partitions. Returns whether there is another one that need not wait. If this fails, what has no
-    /// partition is deleted one by one, so pruning goes on.
-    async fn tend(&mut self, now_ms: i64) -> bool {
-        let work = self.retention.partition_work(now_ms);
+    const fn tended(&mut self, tables: PartitionedTables) -> &mut Tended {
+        match tables {
+            PartitionedTables::Bodies => &mut self.bodies,
+            PartitionedTables::History => &mut self.history,
+        }
+    }
+
+    /// The next step begins a run.
+    const fn end_run(&mut self) {
+        self.begun = None;
+        self.bodies.in_this_run = false;
+        self.history.in_this_run = false;
+    }
+
+    /// Does the next step for the partitions of these tables. Returns whether there is another one that need not wait. If this fails,
+    /// what has no partition is deleted one by one, so pruning goes on.
+    async fn tend(&mut self, tables: PartitionedTables, now_ms: i64) -> bool {
+        let work = self.retention.partition_work(tables, now_ms);
         let tended = self.journal.tend_partitions(&work).await;
         let tended = tended.unwrap_or_else(|error| {
-            tracing::warn!(%error, "no partition can be made or dropped in the journal now; it is tried again");
+            let of = tables.content();
+            tracing::warn!(%error, "no partition of {of} can be made or dropped in the journal now; it is tried again");
             Pruned::default()
         });
         self.pruned.payloads += tended.payloads;
-        self.tended = (!tended.more).then(Instant::now);
+        *self.tended(tables) = Tended {
+            at: (!tended.more).then(Instant::now),
+            in_this_run: !tended.more,
+        };
         tended.more
     }
 
@@ -154,7 +192,7 @@ impl Duty for Pruner {
 
     fn start_over(&mut self) {
         self.pruned = Pruned::default();
-        self.begun = None;
+        self.end_run();
     }
 
     fn rest(_took: Duration) -> Duration {

@@ -3,7 +3,7 @@
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::load::with_pending_places;
-use super::partitioned::is_kept;
+use super::partitioned::belongs_to_kept;
 use super::statements::{array_or_value, each, each_if_any, indexes_from, integer, storable};
 use crate::domain::state::Cause;
 use crate::journal::expected_advance::ExpectedAdvance;
@@ -62,7 +62,7 @@ const ADVANCE: &str = concat!(
         RETURNING
             g.row_id, g.series, g.number, g.started_ms, g.outcome, g.attempt_due_ms, g.duration_ms, g.status,
             g.answer, g.reason, g.at_ms, g.trace, g.cause, g.place, s.state
-    ), kept AS (
+    ), attempted AS (
         INSERT INTO attempts (
             notification, series, number, started_ms, outcome,
             due_ms, duration_ms, status, answer,
@@ -72,13 +72,13 @@ const ADVANCE: &str = concat!(
             row_id, COALESCE(series, $28::INTEGER), COALESCE(number, $35::INTEGER), started_ms, COALESCE(outcome, $36::TEXT),
             attempt_due_ms, duration_ms, COALESCE(status, $37::INTEGER), COALESCE(answer, $38::BYTEA),
             COALESCE(reason, $39::TEXT), $24, at_ms, trace, ",
-    is_kept!("row_id", "history_live"),
+    belongs_to_kept!("row_id", "history_live"),
     "
         FROM moved
     ), parked AS (
         INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail, kept)
         SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause, ",
-    is_kept!("row_id", "history_live"),
+    belongs_to_kept!("row_id", "history_live"),
     "
         FROM moved WHERE state = 'dead'
     )

@@ -7,9 +7,8 @@
 use super::PostgresJournal;
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use super::open::with_location;
-use super::partitioned::Partitioned;
 use super::session::connect;
-use crate::journal::JournalError;
+use crate::journal::{JournalError, PartitionedTables};
 use sqlx::postgres::PgConnection;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -66,7 +65,7 @@ impl PostgresJournal {
             _ => at(PostgresFailure::from(error).into()),
         })?;
         let mut owns_all = true;
-        for tables in [Partitioned::Bodies, Partitioned::History] {
+        for tables in [PartitionedTables::Bodies, PartitionedTables::History] {
             let owners = tables.owners(&mut session).await;
             owns_all &= owners.map_err(|error| at(error.into()))?.is_some();
         }

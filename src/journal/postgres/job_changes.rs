@@ -2,7 +2,7 @@
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
-use super::session::AS_OF_NOW;
+use super::session::HISTORY_AS_OF_NOW;
 use crate::domain::job::JobId;
 use crate::journal::Cursor;
 use crate::journal::jobs::{JobPage, MOST_SCANNED};
@@ -34,7 +34,7 @@ impl PostgresCall for FindJobChanges<'_> {
     type Reply = JobPage;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<JobPage, PostgresFailure> {
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let found = sqlx::query(concat!(
             "SELECT t.at_ms, t.row_id, n.topic, n.id
              FROM (SELECT * ",

@@ -4,7 +4,7 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::notification_of;
 use super::register::ARRIVAL_BITS;
-use super::session::AS_OF_NOW;
+use super::session::HISTORY_AS_OF_NOW;
 use crate::domain::job::PendingOfLane;
 use crate::journal::Cursor;
 use crate::journal::job_rows::unanswered;
@@ -61,7 +61,7 @@ impl PostgresCall for FindJobPage<'_> {
             selection, limit, ..
         } = self;
         let after = self.cursor.map_or(i64::MIN, |cursor| cursor.row);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let found = sqlx::query(concat!(
             concerned!("n.registered_ms, n.row_id, n.topic, n.id"),
             "ORDER BY s.notification LIMIT $7"
@@ -95,7 +95,7 @@ impl PostgresCall for CountMatches<'_> {
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let selection = self.selection;
         let after = self.cursor.map_or(i64::MIN, |cursor| cursor.row);
-        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let mut reading = connection.begin_with(HISTORY_AS_OF_NOW).await?;
         let many: i64 = sqlx::query_scalar(concerned!("count(*)"))
             .bind(after)
             .bind(end_of(selection))

@@ -12,7 +12,6 @@ use super::examination;
 use super::lanes;
 use super::later;
 use super::meta;
-use super::partitioned::Partitioned;
 use super::partitions::TendPartitions;
 use super::pending;
 use super::places;
@@ -124,21 +123,7 @@ impl JournalMaintenance for PostgresJournal {
     }
 
     async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError> {
-        let tend = async |tables| {
-            let call = TendPartitions { tables, work };
-            self.connections.write(&call).await
-        };
-        let (bodies, history) = (
-            tend(Partitioned::Bodies).await,
-            tend(Partitioned::History).await,
-        );
-        // What cannot be done for the bodies has not kept the history.
-        let (bodies, history) = (bodies?, history?);
-        Ok(Pruned {
-            payloads: bodies.payloads,
-            records: 0,
-            more: bodies.more || history.more,
-        })
+        self.connections.write(&TendPartitions(work)).await
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {

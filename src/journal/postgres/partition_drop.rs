@@ -2,12 +2,12 @@
 
 use super::error::PostgresFailure;
 use super::meta::{recall, recall_locked, remember};
-use super::partitioned::Partitioned;
 use super::time_partition::{Owner, RowRange, TimePartition, at_a_quiet_moment, first_row_of};
 use crate::journal::pruning::read_position;
-use crate::journal::{JournalError, PartitionWork};
+use crate::journal::{JournalError, PartitionWork, PartitionedTables};
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
+use std::collections::BTreeMap;
 
 /// How many notifications are looked at in one step.
 const PER_STEP: usize = 2_000;
@@ -15,15 +15,15 @@ const PER_STEP: usize = 2_000;
 /// Marks the partitions of which all is old enough: the live rows begin after them. Returns whether there are any.
 pub(super) async fn mark(
     connection: &mut PgConnection,
-    tables: Partitioned,
-    there: &[TimePartition],
+    tables: PartitionedTables,
+    there: &BTreeMap<TimePartition, Vec<&'static str>>,
     work: &PartitionWork,
 ) -> Result<bool, PostgresFailure> {
-    let Some(kept_ms) = tables.kept_ms(work) else {
+    let Some(kept_ms) = work.kept_ms else {
         return Ok(false);
     };
     let before_ms = work.now_ms.saturating_sub(kept_ms);
-    let old = there.iter().take_while(|one| one.until_ms <= before_ms);
+    let old = there.keys().take_while(|one| one.until_ms <= before_ms);
     let mut going = None;
     for partition in old {
         if !has_passed(connection, tables, partition.until_ms).await? {
@@ -47,7 +47,7 @@ pub(super) async fn mark(
 /// Whether pruning has passed all that ended before an instant.
 async fn has_passed(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     before_ms: i64,
 ) -> Result<bool, PostgresFailure> {
     let Some(cursor) = recall(connection, tables.pruned()).await? else {
@@ -68,12 +68,12 @@ async fn has_passed(
     Ok(!left)
 }
 
-/// Does the next step of dropping a partition, of which all rows come before the live ones. Returns of how many notifications it found
+/// Does the next step of dropping a partition, which these tables have, and of which all rows come before the live ones. Returns of how many notifications it found
 /// that they need nothing of it, and whether it got on.
 pub(super) async fn forget(
     connection: &mut PgConnection,
-    tables: Partitioned,
-    oldest: TimePartition,
+    tables: PartitionedTables,
+    (oldest, having): (TimePartition, &[&'static str]),
     live_from: i64,
     owners: &[Owner],
 ) -> Result<(u64, bool), PostgresFailure> {
@@ -88,7 +88,9 @@ pub(super) async fn forget(
     // Nobody can change it before the partition is gone.
     let live = recall_locked(&mut transaction, tables.live()).await?;
     let live = RowRange::read(live.as_deref())?;
+    // Not of tables that have it no more: it may have been detached to be kept.
     let names: Vec<String> = (tables.tables().iter().zip(owners))
+        .filter(|(table, _)| having.contains(&table.name))
         .map(|(table, Owner { schema, .. })| format!("{schema}.{}", oldest.name_in(table.name)))
         .collect();
     let drop = format!("DROP TABLE IF EXISTS {}", names.join(", "));
@@ -108,11 +110,12 @@ pub(super) async fn forget(
 /// Waits until no transaction is left that writes and has not seen the mark. Returns whether it was so in time.
 async fn wait_for_others(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     live_from: i64,
 ) -> Result<bool, PostgresFailure> {
     let mut transaction = connection.begin().await?;
-    let names: Vec<String> = (tables.tables().iter())
+    // Attempts first, as the statement that records locks the tables that it names.
+    let names: Vec<String> = (tables.tables().iter().rev())
         .map(|table| format!("ONLY {}", table.name))
         .collect();
     let lock = format!("LOCK TABLE {} IN SHARE MODE", names.join(", "));
@@ -127,7 +130,7 @@ async fn wait_for_others(
 /// Moves what is still needed of the next notifications before this row.
 async fn move_needed(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     oldest: TimePartition,
     until_row: i64,
 ) -> Result<(u64, bool), PostgresFailure> {
@@ -153,18 +156,18 @@ async fn move_needed(
         from: from_row,
         until: until_row,
     };
-    let page = (tables.next(&mut transaction, range, cursor, PER_STEP)).await?;
+    let page = (tables.next_notifications(&mut transaction, range, cursor, PER_STEP)).await?;
     let needed: Vec<i64> = (page.iter())
         .filter(|(_, is_needed)| *is_needed)
         .map(|(row, _)| *row)
         .collect();
-    let (to_move, is_cut) = tables.that_fit(&mut transaction, needed, range).await?;
+    let (to_move, is_cut) = (tables.fitting_one_step(&mut transaction, needed, range)).await?;
     let next_row = match (is_cut, to_move.last(), page.last()) {
         (true, Some(last), _) => last + 1,
         (false, _, Some((last, _))) if page.len() >= PER_STEP => last + 1,
         _ => until_row,
     };
-    tables.keep(&mut transaction, &to_move, range).await?;
+    (tables.move_to_kept(&mut transaction, &to_move, range)).await?;
     let moved = RowRange {
         from: first_row,
         until: next_row,

@@ -6,15 +6,15 @@ use super::error::PostgresFailure;
 use super::time_partition::{Owner, RowRange, TimePartition, owner, partitions};
 use crate::journal::pruning::{PAYLOADS_PRUNED, RECORDS_PRUNED};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, PartitionWork};
+use crate::journal::{Cursor, PartitionedTables};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgConnection;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The part of a statement that says whether a new row belongs to the kept ones: unless its time has a partition. The name is that
 /// of the range of live rows in `meta`. Whoever writes there has locked the table before this is read: see
 /// [`super::partitions`].
-macro_rules! is_kept {
+macro_rules! belongs_to_kept {
     ($row:literal, $live:literal) => {
         concat!(
             "NOT (",
@@ -29,17 +29,7 @@ macro_rules! is_kept {
         )
     };
 }
-pub(super) use is_kept;
-
-/// Tables that are partitioned alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Partitioned {
-    /// `payloads`.
-    Bodies,
-    /// `attempts` and `transitions`. `notifications` is not partitioned, since the key of a notification is unique over all time;
-    /// nor is `statuses`, of which each row is deleted with that one.
-    History,
-}
+pub(super) use belongs_to_kept;
 
 /// A partitioned table.
 pub(super) struct PartitionedTable {
@@ -54,7 +44,7 @@ const BODIES: [PartitionedTable; 1] = [PartitionedTable {
     primary_key: "notification",
 }];
 
-/// In the order in which the statement that records locks them.
+/// In the order in which the statement that records locks their partitions: PostgreSQL executes the last part of it first.
 const HISTORY: [PartitionedTable; 2] = [
     PartitionedTable {
         name: "transitions",
@@ -70,28 +60,12 @@ const HISTORY: [PartitionedTable; 2] = [
 const BYTES_PER_STEP: i64 = 16 << 20;
 const ROWS_PER_STEP: i64 = 10_000;
 
-impl Partitioned {
-    /// The tables, of which none is without the others.
+impl PartitionedTables {
+    /// The tables.
     pub(super) const fn tables(self) -> &'static [PartitionedTable] {
         match self {
             Self::Bodies => &BODIES,
             Self::History => &HISTORY,
-        }
-    }
-
-    /// What is in the tables, in messages.
-    pub(super) const fn content(self) -> &'static str {
-        match self {
-            Self::Bodies => "bodies",
-            Self::History => "attempts and transitions",
-        }
-    }
-
-    /// For how long it is kept after a notification has ended, in milliseconds; `None`: for ever.
-    pub(super) const fn kept_ms(self, work: &PartitionWork) -> Option<i64> {
-        match self {
-            Self::Bodies => work.payloads_kept_ms,
-            Self::History => work.records_kept_ms,
         }
     }
 
@@ -143,21 +117,23 @@ impl Partitioned {
         Ok(Some(owners))
     }
 
-    /// The partitions that are there, oldest first. One may have been removed by hand from one of the tables.
+    /// The partitions that are there, oldest first, each with the tables that have it: by hand, it may have been removed from one.
     pub(super) async fn partitions(
         self,
         connection: &mut PgConnection,
-    ) -> Result<Vec<TimePartition>, PostgresFailure> {
-        let mut there = BTreeSet::new();
+    ) -> Result<BTreeMap<TimePartition, Vec<&'static str>>, PostgresFailure> {
+        let mut there: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for table in self.tables() {
-            there.extend(partitions(connection, table.name).await?);
+            for partition in partitions(connection, table.name).await? {
+                there.entry(partition).or_default().push(table.name);
+            }
         }
-        Ok(there.into_iter().collect())
+        Ok(there)
     }
 
     /// The next notifications of a range of rows that have a status, at most `limit`, in the order of their rows, and whether
     /// each of them is needed. Pruning has come to `pruned`.
-    pub(super) async fn next(
+    pub(super) async fn next_notifications(
         self,
         connection: &mut PgConnection,
         range: RowRange,
@@ -186,7 +162,7 @@ impl Partitioned {
 
     /// Of these notifications, in the order of their rows, those whose rows of a range are moved in one step, and whether these are
     /// not all.
-    pub(super) async fn that_fit(
+    pub(super) async fn fitting_one_step(
         self,
         connection: &mut PgConnection,
         needed: Vec<i64>,
@@ -232,7 +208,7 @@ impl Partitioned {
     }
 
     /// Moves the rows of these notifications in a range to the kept ones.
-    pub(super) async fn keep(
+    pub(super) async fn move_to_kept(
         self,
         connection: &mut PgConnection,
         rows: &[i64],

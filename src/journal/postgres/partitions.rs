@@ -6,10 +6,10 @@
 //!                             └─ payloads_rest         empty, unless somebody has removed a partition by hand
 //! ```
 //!
-//! `attempts` and `transitions` likewise; these two are partitioned alike (see [`Partitioned`]).
+//! `attempts` and `transitions` likewise; these two are partitioned alike (see `PartitionedTables`).
 //!
 //! Partitions are made ahead, each for about a sixteenth of the time for which their content is kept. A value in `meta`
-//! ([`Partitioned::live`]) says of which row numbers the content is in partitions. It is read in the statements that insert, which put
+//! ([`PartitionedTables::live`]) says of which row numbers the content is in partitions. It is read in the statements that insert, which put
 //! all others into the table of the kept ones. So none is refused, and no partition is made for a time of which something is elsewhere.
 //! Which partition a row belongs to is decided by the instant of registration of its notification, which is a part of the row number.
 //!
@@ -32,11 +32,10 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::meta::{recall, recall_locked, remember};
 use super::partition_drop::{forget, mark};
-use super::partitioned::Partitioned;
 use super::time_partition::{
     Owner, RowRange, TimePartition, at_a_quiet_moment, first_row_of, live_of, readers,
 };
-use crate::journal::{PartitionWork, Pruned};
+use crate::journal::{PartitionWork, PartitionedTables, Pruned};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
@@ -60,7 +59,7 @@ fn to_make(live: RowRange, now_ms: i64, kept_ms: Option<i64>) -> Option<TimePart
     let hours = kept_ms.div_euclid(PARTS).checked_add(HOUR_MS - 1)? / HOUR_MS;
     let span_ms = (hours * HOUR_MS).min(LONGEST_SPAN_MS);
     let from_ms = match live {
-        RowRange::NOTHING => now_ms.div_euclid(HOUR_MS) * HOUR_MS,
+        RowRange { until: 0, .. } => now_ms.div_euclid(HOUR_MS) * HOUR_MS,
         RowRange { until, .. } => until >> 21,
     };
     if from_ms >= now_ms.checked_add(SPANS_AHEAD * span_ms)? {
@@ -73,25 +72,23 @@ fn to_make(live: RowRange, now_ms: i64, kept_ms: Option<i64>) -> Option<TimePart
 }
 
 /// Does the next step for tables that are partitioned alike. See [`crate::journal::JournalMaintenance::tend_partitions`].
-pub(super) struct TendPartitions<'call> {
-    pub(super) tables: Partitioned,
-    pub(super) work: &'call PartitionWork,
-}
+pub(super) struct TendPartitions<'call>(pub(super) &'call PartitionWork);
 
 #[async_trait]
 impl PostgresCall for TendPartitions<'_> {
     type Reply = Pruned;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Pruned, PostgresFailure> {
-        let Self { tables, work } = self;
+        let Self(work) = self;
+        let tables = work.tables;
         let Some(owners) = tables.owners(connection).await? else {
             return Ok(Pruned::default());
         };
         let there = tables.partitions(connection).await?;
         let live = RowRange::read(recall(connection, tables.live()).await?.as_deref())?;
-        let new = to_make(live, work.now_ms, tables.kept_ms(work));
+        let new = to_make(live, work.now_ms, work.kept_ms);
         let made = match new.filter(|_| there.len() < MOST_PARTITIONS) {
-            Some(new) => make(connection, *tables, new, &owners).await,
+            Some(new) => make(connection, tables, new, &owners).await,
             None => Ok(false),
         };
         if matches!(made, Ok(true)) {
@@ -100,12 +97,15 @@ impl PostgresCall for TendPartitions<'_> {
                 ..Pruned::default()
             });
         }
-        let (payloads, more) = match there.first() {
+        let (payloads, more) = match there.first_key_value() {
             None => (0, false),
-            Some(oldest) if live.from < first_row_of(oldest.until_ms) => {
-                (0, mark(connection, *tables, &there, work).await?)
+            Some((oldest, _)) if live.from < first_row_of(oldest.until_ms) => {
+                (0, mark(connection, tables, &there, work).await?)
             }
-            Some(oldest) => forget(connection, *tables, *oldest, live.from, &owners).await?,
+            Some((oldest, having)) => {
+                let oldest = (*oldest, &having[..]);
+                forget(connection, tables, oldest, live.from, &owners).await?
+            }
         };
         // What cannot be made must not keep what is old.
         made?;
@@ -121,7 +121,7 @@ impl PostgresCall for TendPartitions<'_> {
 /// in the way.
 async fn make(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     new: TimePartition,
     owners: &[Owner],
 ) -> Result<bool, PostgresFailure> {
@@ -149,13 +149,13 @@ async fn make(
             .await?
             .as_deref(),
     )?;
-    let follows = live == RowRange::NOTHING || live.until == from;
+    let follows = live.until == 0 || live.until == from;
     if !follows || !at_a_quiet_moment(&mut transaction, make).await? {
         transaction.rollback().await?;
         return Ok(false);
     }
     let live = match live {
-        RowRange::NOTHING => RowRange { from, until },
+        RowRange { until: 0, .. } => RowRange { from, until },
         RowRange { from, .. } => RowRange { from, until },
     };
     remember(&mut transaction, tables.live(), &live.to_string()).await?;

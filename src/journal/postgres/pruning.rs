@@ -6,11 +6,10 @@ use super::error::PostgresFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall_locked, remember};
-use super::partitioned::Partitioned;
 use super::time_partition::{TimePartition, partitions};
-use crate::journal::pruning::{EndedRow, PruningStore, prune};
+use crate::journal::pruning::{EndedRow, LeftToPartitions, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
-use crate::journal::{Cursor, Prune, Pruned};
+use crate::journal::{Cursor, PartitionedTables, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
@@ -77,7 +76,7 @@ impl PruningStore for PgConnection {
         &mut self,
         found: &[EndedRow],
     ) -> Result<Vec<EndedRow>, PostgresFailure> {
-        let there = that_are_dropped(self, Partitioned::Bodies, "payloads").await?;
+        let there = that_are_dropped(self, PartitionedTables::Bodies, "payloads").await?;
         let has_partition = |ended: &EndedRow| there.iter().any(|one| one.has(ended.row));
         let divided: Vec<i64> = (found.iter())
             .filter(|ended| has_partition(ended))
@@ -158,7 +157,7 @@ impl PruningStore for PgConnection {
         if rows.is_empty() {
             return Ok(0);
         }
-        delete_from(self, Partitioned::Bodies, rows, true).await
+        delete_from(self, PartitionedTables::Bodies, rows, true).await
     }
 
     async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<u64, PostgresFailure> {
@@ -172,7 +171,7 @@ impl PruningStore for PgConnection {
     async fn delete_records(
         &mut self,
         rows: &[i64],
-        is_limited: bool,
+        left: LeftToPartitions,
     ) -> Result<u64, PostgresFailure> {
         if rows.is_empty() {
             return Ok(0);
@@ -181,9 +180,8 @@ impl PruningStore for PgConnection {
         let set_aside = "DELETE FROM set_aside AS a USING notifications AS n
              WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id";
         delete(self, set_aside, rows).await?;
-        for tables in [Partitioned::Bodies, Partitioned::History] {
-            delete_from(self, tables, rows, is_limited).await?;
-        }
+        delete_from(self, PartitionedTables::Bodies, rows, left.bodies).await?;
+        delete_from(self, PartitionedTables::History, rows, left.history).await?;
         let statuses = "DELETE FROM statuses WHERE notification = ANY($1)";
         delete(self, statuses, rows).await?;
         let notifications = "DELETE FROM notifications WHERE row_id = ANY($1)";
@@ -195,7 +193,7 @@ impl PruningStore for PgConnection {
 /// when it is old, if any is. Returns the number of rows.
 async fn delete_from(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     rows: &[i64],
     are_dropped: bool,
 ) -> Result<u64, PostgresFailure> {
@@ -228,7 +226,7 @@ async fn delete_from(
 /// The partitions of a table that are dropped when they are old: none if nobody may drop them.
 async fn that_are_dropped(
     connection: &mut PgConnection,
-    tables: Partitioned,
+    tables: PartitionedTables,
     table: &str,
 ) -> Result<Vec<TimePartition>, PostgresFailure> {
     match tables.owners(connection).await? {

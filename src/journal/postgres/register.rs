@@ -12,7 +12,7 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
-use super::partitioned::is_kept;
+use super::partitioned::belongs_to_kept;
 use super::statements::{each, each_if_any, indexes_from, update_statuses};
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
@@ -76,7 +76,7 @@ const REGISTER: &str = concat!(
     ), payload AS (
         INSERT INTO payloads (notification, headers, body, kept)
         SELECT row_id, headers, body, ",
-    is_kept!("row_id", "payloads_live"),
+    belongs_to_kept!("row_id", "payloads_live"),
     "
         FROM fresh
     )

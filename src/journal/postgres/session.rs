@@ -44,7 +44,7 @@ const SESSION: &str = "
 /// Begins a transaction that only reads, and in which all statements see the data of the same instant.
 pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Likewise, for a transaction that reads attempts or transitions, but not in its first statement. That one determines which rows are
+/// Likewise, for a transaction that reads attempts or transitions. Its first statement that reads determines which rows are
 /// seen; those that are moved later would be missed if the partition where they were is dropped. So none is dropped from now on.
 pub(super) const HISTORY_AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     LOCK TABLE transitions, attempts IN ACCESS SHARE MODE";

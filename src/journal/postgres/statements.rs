@@ -1,7 +1,7 @@
 //! The statements that write attempts, statuses and histories, each for any number of rows.
 
 use super::error::PostgresFailure;
-use super::partitioned::is_kept;
+use super::partitioned::belongs_to_kept;
 use crate::domain::priority::Priority;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
@@ -94,7 +94,7 @@ pub(super) async fn insert_attempts(
             reason, at_ms, trace, instance, kept
          )
          SELECT g.*, $13, ",
-        is_kept!("g.notification", "history_live"),
+        belongs_to_kept!("g.notification", "history_live"),
         " FROM unnest(
             $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[],
             $7::BIGINT[], $8::INTEGER[], $9::BYTEA[], $10::TEXT[], $11::BIGINT[],
@@ -186,7 +186,7 @@ pub(super) async fn insert_history(
     sqlx::query(concat!(
         "INSERT INTO transitions (notification, at_ms, kind, actor, detail, instance, kept)
          SELECT g.*, ",
-        is_kept!("g.notification", "history_live"),
+        belongs_to_kept!("g.notification", "history_live"),
         " FROM unnest(
             $1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[]
          ) AS g (notification, at_ms, kind, actor, detail, instance)",

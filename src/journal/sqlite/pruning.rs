@@ -5,7 +5,7 @@ use super::error::SqliteFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
-use crate::journal::pruning::{self, EndedRow, PruningStore};
+use crate::journal::pruning::{self, EndedRow, LeftToPartitions, PruningStore};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
@@ -128,7 +128,7 @@ impl PruningStore for SqliteConnection {
     async fn delete_records(
         &mut self,
         rows: &[i64],
-        _is_limited: bool,
+        _left: LeftToPartitions,
     ) -> Result<u64, SqliteFailure> {
         // SQLite deletes their payloads, attempts and transitions too (`ON DELETE CASCADE`).
         delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await

@@ -25,6 +25,7 @@ async fn with_sentinels_that_have_the_user_a_server_is_refused_nothing() {
     let mut sentinels = Sentinels::start_for(&rights(), &documented_rights_at_sentinels()).await;
     let server = serve(&sentinels.user_url()).await;
     goes_on(&server, &mut merchant, "at first", Instant::now()).await;
+    is_none(&sentinels.refused().await.0);
     let dead = sentinels.kill_primary().await;
     sentinels.until_replaced(dead).await;
     goes_on(&server, &mut merchant, "after-a-death", Instant::now()).await;
@@ -65,6 +66,7 @@ async fn in_a_cluster_a_server_is_refused_nothing() {
     goes_on(&server, &mut merchant, "at first", Instant::now()).await;
     server.register(delayed("later", &merchant, "30m")).await;
     cluster.until_whole().await;
+    is_none(&cluster.refused().await.0);
     let slot = cluster.slot_of(0).await;
     cluster.kill_primary_of(slot).await;
     goes_on(&server, &mut merchant, "after-a-death", Instant::now()).await;

@@ -7,7 +7,8 @@ use ringback::domain::body::Body;
 use ringback::domain::change::Change;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    ChangeResult, JournalMaintenance, JournalReads, JournalWrites, PartitionWork, Prune, Pruned,
+    ChangeResult, JournalMaintenance, JournalReads, JournalWrites, PartitionWork,
+    PartitionedTables, Prune, Pruned,
 };
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -61,9 +62,12 @@ impl Scene {
 
     pub fn work(&self) -> PartitionWork {
         PartitionWork {
+            tables: match self.are_bodies {
+                true => PartitionedTables::Bodies,
+                false => PartitionedTables::History,
+            },
             now_ms: self.now_ms,
-            payloads_kept_ms: self.are_bodies.then_some(KEPT_MS),
-            records_kept_ms: (!self.are_bodies).then_some(KEPT_MS),
+            kept_ms: Some(KEPT_MS),
         }
     }
 
@@ -77,7 +81,7 @@ impl Scene {
         let old_ms = self.now_ms - KEPT_MS;
         let (payloads_before_ms, records_before_ms) = match self.are_bodies {
             true => (old_ms, i64::MIN),
-            false => (i64::MIN + 1, old_ms),
+            false => (i64::MIN, old_ms),
         };
         let prune = Prune {
             payloads_before_ms,

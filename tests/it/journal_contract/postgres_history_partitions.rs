@@ -18,6 +18,7 @@ use ringback::journal::{
     ChangeResult, DaySelection, Journal, JournalMaintenance, JournalReads, JournalWrites,
     PartitionWork, Prune, Pruned, Recording,
 };
+use ringback::maintenance::prune::{Pruner, Retention};
 use std::sync::Arc;
 
 impl Scene {
@@ -180,7 +181,7 @@ async fn two_servers_that_do_the_same_step_at_once_lose_no_history() {
     scene.make_old().await;
     let other = open(&scene.store, "other").await;
     let prune = Prune {
-        payloads_before_ms: i64::MIN + 1,
+        payloads_before_ms: i64::MIN,
         records_before_ms: scene.now_ms - KEPT_MS,
         dead_before_ms: None,
     };
@@ -298,61 +299,25 @@ async fn history_without_a_partition_is_deleted_with_its_notification() {
     );
 }
 
-/// What cannot be done for the one must not keep the other.
-#[tokio::test]
-async fn bodies_and_history_are_dropped_independently_of_each_other() {
-    for (is_history, other) in [(true, "payloads_live"), (false, "history_live")] {
-        let mut scene = match is_history {
-            true => Scene::of_history().await,
-            false => Scene::begun().await,
-        };
-        scene.deliver("1").await;
-        scene.make_old().await;
-        let both = PartitionWork {
-            payloads_kept_ms: Some(KEPT_MS),
-            records_kept_ms: Some(KEPT_MS),
-            ..scene.work()
-        };
-        let damage = format!("UPDATE meta SET value = 'nonsense' WHERE name = 'kept:{other}'");
-        run(&mut scene.connect().await, &damage).await;
-        for _ in 0..4 {
-            let tended = scene.journal.tend_partitions(&both).await;
-            let error = tended.expect_err("damaged").to_string();
-            assert!(error.contains("nonsense"), "{error}");
-        }
-        assert_eq!(scene.partitions().await[0], (1, 2), "{other}");
-    }
-}
-
 #[tokio::test]
 async fn bodies_and_history_are_dropped_beside_each_other() {
     let mut scene = Scene::of_history().await;
     let both = async |scene: &Scene| {
-        let work = PartitionWork {
-            payloads_kept_ms: Some(KEPT_MS),
-            ..scene.work()
+        let retention = Retention {
+            payloads_ms: Some(KEPT_MS),
+            records_ms: Some(KEPT_MS),
+            dead_ms: None,
         };
-        while scene
-            .journal
-            .tend_partitions(&work)
-            .await
-            .expect("tended")
-            .more
-        {}
+        let mut pruner = Pruner::new(scene.journal.clone(), retention);
+        pruner.pass(scene.now_ms).await.expect("pruned")
     };
     both(&scene).await;
     scene.deliver("1").await;
     scene.kill("dead").await;
     let kept = scene.kept_of("dead").await;
     scene.now_ms = FROM_MS + DAY_MS + KEPT_MS;
-    let prune = Prune {
-        payloads_before_ms: scene.now_ms - KEPT_MS,
-        records_before_ms: scene.now_ms - KEPT_MS,
-        dead_before_ms: None,
-    };
-    let pruned = scene.journal.prune(&prune, 10).await.expect("pruned");
-    assert_eq!((pruned.payloads, pruned.records), (0, 1));
-    both(&scene).await;
+    let pruned = both(&scene).await;
+    assert_eq!(pruned.records, 1);
     assert_eq!(scene.partitions().await[0], (1, 2));
     for table in ["payloads", "attempts"] {
         assert_eq!(scene.rows(table).await, 1, "{table}");
@@ -360,6 +325,52 @@ async fn bodies_and_history_are_dropped_beside_each_other() {
     assert_eq!(scene.kept_of("dead").await, kept);
     do_change(&*scene.journal, &key("dead"), Change::Replay, scene.now_ms).await;
     assert!(scene.has_body("dead").await);
+}
+
+/// What cannot be done for the one must not keep the other.
+#[tokio::test]
+async fn damaged_bodies_do_not_keep_history_nor_the_other_way_round() {
+    for (is_history, other) in [(true, "payloads_live"), (false, "history_live")] {
+        let mut scene = match is_history {
+            true => Scene::of_history().await,
+            false => Scene::begun().await,
+        };
+        scene.deliver("1").await;
+        scene.now_ms = FROM_MS + DAY_MS + KEPT_MS;
+        let damage = format!("UPDATE meta SET value = 'nonsense' WHERE name = 'kept:{other}'");
+        run(&mut scene.connect().await, &damage).await;
+        let retention = Retention {
+            payloads_ms: Some(KEPT_MS),
+            records_ms: Some(KEPT_MS),
+            dead_ms: None,
+        };
+        let mut pruner = Pruner::new(scene.journal.clone(), retention);
+        pruner.pass(scene.now_ms).await.expect("pruned");
+        assert_eq!(scene.partitions().await[0], (1, 2), "{other}");
+    }
+}
+
+/// By `DETACH PARTITION`, to keep it.
+#[tokio::test]
+async fn a_partition_that_was_detached_is_not_dropped() {
+    let mut scene = Scene::of_history().await;
+    scene.deliver("1").await;
+    let of = |table: &str| format!("{table}_{}_{}", FROM_MS, FROM_MS + DAY_MS);
+    let detach = format!(
+        "ALTER TABLE attempts_live DETACH PARTITION {}",
+        of("attempts")
+    );
+    run(&mut scene.connect().await, &detach).await;
+    scene.now_ms = FROM_MS + DAY_MS + KEPT_MS;
+    scene.prune().await;
+    while scene.tend().await.more {}
+    assert_eq!(scene.rows(&of("attempts")).await, 1);
+    let there: Option<String> = sqlx::query_scalar("SELECT to_regclass($1)::TEXT")
+        .bind(of("transitions"))
+        .fetch_one(&mut scene.connect().await)
+        .await
+        .expect("answered");
+    assert_eq!(there, None);
 }
 
 /// It has written its line before the partition was marked, and commits when what is needed is moved.
@@ -405,20 +416,37 @@ async fn an_attempt_that_is_recorded_again_after_the_mark_is_there_once() {
     assert_eq!(scene.kept_of("pending").await.0, 1);
 }
 
-/// The partitions of before stay then, so nothing may be left to them.
+/// Its partition may stay for longer than the notification was meant to.
 #[tokio::test]
-async fn dead_letters_are_deleted_whole_where_records_are_kept_for_ever() {
-    let scene = Scene::of_history().await;
-    scene.kill("dead").await;
-    let prune = Prune {
-        payloads_before_ms: FROM_MS,
-        records_before_ms: i64::MIN,
-        dead_before_ms: Some(FROM_MS + DAY_MS),
-    };
-    let pruned = scene.journal.prune(&prune, 10).await.expect("pruned");
-    assert_eq!(pruned.records, 1);
-    for table in ["attempts", "transitions", "payloads", "statuses"] {
-        assert_eq!(scene.rows(table).await, 0, "{table}");
+async fn what_has_a_shorter_limit_than_its_partition_is_deleted_at_once() {
+    let all = ["attempts", "transitions", "payloads", "statuses"];
+    // A dead letter; with and without a limit for what was delivered.
+    for records_before_ms in [i64::MIN, FROM_MS] {
+        let scene = Scene::of_history().await;
+        scene.kill("dead").await;
+        let prune = Prune {
+            payloads_before_ms: FROM_MS,
+            records_before_ms,
+            dead_before_ms: Some(FROM_MS + DAY_MS),
+        };
+        let pruned = scene.journal.prune(&prune, 10).await.expect("pruned");
+        assert_eq!(pruned.records, 1);
+        for table in all {
+            assert_eq!(scene.rows(table).await, 0, "{table}");
+        }
+    }
+    // The body of what was delivered, if bodies may stay for longer than records.
+    for (payloads_before_ms, bodies) in [(FROM_MS, 0), (FROM_MS + DAY_MS, 1)] {
+        let scene = Scene::begun().await;
+        scene.deliver("1").await;
+        let prune = Prune {
+            payloads_before_ms,
+            records_before_ms: FROM_MS + DAY_MS,
+            dead_before_ms: None,
+        };
+        let pruned = scene.journal.prune(&prune, 10).await.expect("pruned");
+        assert_eq!(pruned.records, 1);
+        assert_eq!(scene.rows("payloads").await, bodies, "{payloads_before_ms}");
     }
 }
 
