@@ -44,11 +44,13 @@ use sqlx::postgres::PgConnection;
 const SHORTEST_KEPT_MS: i64 = 16 * HOUR_MS;
 /// Into about how many partitions the time is divided for which something is kept.
 const PARTS: i64 = 16;
-const LONGEST_SPAN_MS: i64 = 30 * 24 * HOUR_MS;
+/// Later instants are in no row number: see [`first_row_of`].
+const LAST_INSTANT_MS: i64 = i64::MAX >> 21;
 const HOUR_MS: i64 = 3_600_000;
 /// How many spans ahead partitions are made. What is registered later has none.
 const SPANS_AHEAD: i64 = 2;
-/// No more partitions are made if there are so many: after a clock that was far ahead, or years without a server. Each one costs
+/// No more partitions are made if there are so many: after a clock that was far ahead, a time that was made much longer, or years
+/// without a server. Each one costs
 /// every statement that reads such a table a little, and a lock.
 const MOST_PARTITIONS: usize = 32;
 
@@ -57,7 +59,7 @@ const MOST_PARTITIONS: usize = 32;
 fn to_make(live: RowRange, now_ms: i64, kept_ms: Option<i64>) -> Option<TimePartition> {
     let kept_ms = kept_ms.filter(|kept_ms| *kept_ms >= SHORTEST_KEPT_MS)?;
     let hours = kept_ms.div_euclid(PARTS).checked_add(HOUR_MS - 1)? / HOUR_MS;
-    let span_ms = (hours * HOUR_MS).min(LONGEST_SPAN_MS);
+    let span_ms = hours * HOUR_MS;
     let from_ms = match live {
         RowRange { until: 0, .. } => now_ms.div_euclid(HOUR_MS) * HOUR_MS,
         RowRange { until, .. } => until >> 21,
@@ -65,10 +67,8 @@ fn to_make(live: RowRange, now_ms: i64, kept_ms: Option<i64>) -> Option<TimePart
     if from_ms >= now_ms.checked_add(SPANS_AHEAD * span_ms)? {
         return None;
     }
-    Some(TimePartition {
-        from_ms,
-        until_ms: from_ms.checked_add(span_ms)?,
-    })
+    let until_ms = from_ms.checked_add(span_ms)?;
+    (until_ms <= LAST_INSTANT_MS).then_some(TimePartition { from_ms, until_ms })
 }
 
 /// Does the next step for tables that are partitioned alike. See [`crate::journal::JournalMaintenance::tend_partitions`].
@@ -107,8 +107,10 @@ impl PostgresCall for TendPartitions<'_> {
                 forget(connection, tables, oldest, live.from, &owners).await?
             }
         };
-        // What cannot be made must not keep what is old.
-        made?;
+        // What cannot be made must not keep what is old. It is told when there is nothing more to drop.
+        if !more {
+            made?;
+        }
         Ok(Pruned {
             payloads,
             records: 0,
@@ -198,8 +200,14 @@ mod tests {
         check(9 * DAY_MS, DAY_MS, kept, None);
         // The time for which bodies are kept was changed.
         check(DAY_MS, 1, Some(32 * DAY_MS), Some((DAY_MS, 3 * DAY_MS)));
-        let longest = Some((DAY_MS, DAY_MS + LONGEST_SPAN_MS));
-        check(DAY_MS, 1, Some(i64::MAX), longest);
+        // Ten years, of which no more partitions are made than of ten days.
+        check(
+            DAY_MS,
+            1,
+            Some(3_650 * DAY_MS),
+            Some((DAY_MS, DAY_MS + 5_475 * HOUR_MS)),
+        );
+        check(DAY_MS, 1, Some(i64::MAX), None);
         check(DAY_MS, i64::MAX, kept, None);
     }
 }

@@ -198,7 +198,8 @@ async fn delete_from(
     are_dropped: bool,
 ) -> Result<u64, PostgresFailure> {
     let mut deleted = 0;
-    for table in tables.tables() {
+    // Attempts first, as all statements that write to both.
+    for table in tables.tables().iter().rev() {
         let there = match are_dropped {
             true => that_are_dropped(connection, tables, table.name).await?,
             false => Vec::new(),

@@ -15,8 +15,8 @@ use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
-    ChangeResult, DaySelection, Journal, JournalMaintenance, JournalReads, JournalWrites,
-    PartitionWork, Prune, Pruned, Recording,
+    ChangeResult, DaySelection, Journal, JournalMaintenance, JournalReads, JournalWrites, Prune,
+    Pruned, Recording,
 };
 use ringback::maintenance::prune::{Pruner, Retention};
 use std::sync::Arc;
@@ -421,8 +421,11 @@ async fn an_attempt_that_is_recorded_again_after_the_mark_is_there_once() {
 async fn what_has_a_shorter_limit_than_its_partition_is_deleted_at_once() {
     let all = ["attempts", "transitions", "payloads", "statuses"];
     // A dead letter; with and without a limit for what was delivered.
-    for records_before_ms in [i64::MIN, FROM_MS] {
-        let scene = Scene::of_history().await;
+    for (is_history, records_before_ms) in [(true, i64::MIN), (true, FROM_MS), (false, FROM_MS)] {
+        let scene = match is_history {
+            true => Scene::of_history().await,
+            false => Scene::begun().await,
+        };
         scene.kill("dead").await;
         let prune = Prune {
             payloads_before_ms: FROM_MS,
