@@ -24,6 +24,7 @@ use ringback::domain::state::{Cause, State};
 use ringback::journal::{
     Actor, DaySelection, Filter, Journal, Order, PageBodies, Recorded, Registering, SettingAside,
 };
+use sqlx::Connection as _;
 use std::sync::Arc;
 
 /// Closes a journal and says how many rows of the tables were read since the last time.
@@ -440,10 +441,14 @@ async fn loading_without_bodies_looks_up_no_payload_but_of_what_has_headers_or_i
     batch.extend((0..20).map(|number| registering_at(with_headers(number), START_MS)));
     batch.extend((0..20).map(|number| registering(&format!("old-{number}"))));
     journal.register(&batch).await.expect("kept");
+    // As a server of an earlier version writes them. This session is waited for as those of the journal, since it also reports
+    // what it read when it ends.
+    let mut updating = connect(&store.url).await;
+    let old = "SET application_name = 'ringback';
+        UPDATE notifications SET body_bytes = NULL WHERE id LIKE 'old-%'";
+    run(&mut updating, old).await;
+    updating.close().await.expect("closed");
     let mut beside = connect(&store.url).await;
-    // As a server of an earlier version writes them.
-    let old = "UPDATE notifications SET body_bytes = NULL WHERE id LIKE 'old-%'";
-    run(&mut beside, old).await;
     rows_read(&store, journal).await;
     for analysed in [false, true] {
         if analysed {
