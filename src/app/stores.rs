@@ -9,7 +9,7 @@ use crate::journal::sqlite::SqliteJournal;
 use crate::journal::watched::WatchedJournal;
 use crate::maintenance::recovery::load::load;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use crate::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use crate::schedule::watched::WatchedSchedule;
 use crate::schedule::window::Window;
 use crate::schedule::{Limits, Schedule, ScheduleReads as _, SettingsSource};
@@ -196,6 +196,7 @@ pub fn open_redis(
             .to_string(),
         signing,
         replicas: config.schedule.replicas,
+        claim_times: ClaimTimes::default(),
     };
     Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))
 }

@@ -16,7 +16,7 @@ use ringback::journal::{
     Actor, EndpointRow, EndpointSet, ExpectedVersion, RemovingEndpoint, SettingEndpoint,
 };
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
-use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{Limits, Schedule, ScheduleReads as _, SettingsSource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +93,7 @@ impl Redis {
             owner: NO_JOURNAL.into(),
             signing: None,
             replicas: 0,
+            claim_times: ClaimTimes::default(),
         };
         let clock = Arc::new(ManualClock::at(now_ms));
         let schedule = Arc::new(RedisSchedule::open(&options, clock).expect("a URL"));

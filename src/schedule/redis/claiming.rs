@@ -9,11 +9,25 @@ use crate::schedule::wake::NEVER_MS;
 use crate::schedule::{BareLease, ClaimQuota, Claimed, Lease, ScheduleError};
 use std::time::{Duration, Instant};
 
-/// In a cluster, how long a claim from one partition may take.
-pub const LONGEST_CLAIM: Duration = Duration::from_millis(500);
-/// For how long a claim goes on asking partitions while leases that it has are waiting. All can be asked in this time unless
-/// Redis is slow; then the next claim asks the others.
-const LONGEST_GATHERING: Duration = Duration::from_millis(100);
+/// How long a claim of several partitions may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimTimes {
+    /// In a cluster, how long a claim from one partition may take; then its shard counts as away.
+    pub one_partition: Duration,
+    /// For how long a claim goes on asking partitions while leases that it has are waiting. All can be asked in this time
+    /// unless Redis is slow; then the next claim asks the others.
+    pub gathering: Duration,
+}
+
+impl Default for ClaimTimes {
+    fn default() -> Self {
+        Self {
+            one_partition: Duration::from_millis(500),
+            gathering: Duration::from_millis(100),
+        }
+    }
+}
+
 /// With more partitions to ask than that, a part of the quota is at least [`SMALLEST_PART`].
 const MOST_EQUAL_PARTS: usize = 16;
 /// Fewer leases than that are not worth a claim from one of many partitions.
@@ -68,7 +82,7 @@ impl RedisSchedule {
             return partition.claim(quota, skipped).await;
         }
         let claiming = Box::pin(partition.claim(quota, skipped));
-        let claimed = tokio::time::timeout(LONGEST_CLAIM, claiming).await;
+        let claimed = tokio::time::timeout(self.claim_times.one_partition, claiming).await;
         claimed.unwrap_or_else(|_| {
             let late = "Redis did not answer a claim in time".to_string();
             Err(ScheduleError::Unavailable(late))
@@ -182,7 +196,7 @@ impl RedisSchedule {
         part: ClaimQuota,
         skipped: impl Iterator<Item = &Lane> + Send,
     ) -> Result<Gathering, ScheduleError> {
-        if gathered.has_leases() && gathered.started.elapsed() > LONGEST_GATHERING {
+        if gathered.has_leases() && gathered.started.elapsed() > self.claim_times.gathering {
             return Ok(Gathering::Ends);
         }
         // A failure closes the connection.

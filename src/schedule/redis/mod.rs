@@ -80,6 +80,7 @@ use crate::domain::lane::Lane;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::{Limits, ScheduleError};
 use away::AwayPartitions;
+pub use claiming::ClaimTimes;
 use connector::Connector;
 use directory::Directory;
 use directory::compare::Comparing;
@@ -125,6 +126,8 @@ pub struct Options {
     /// How many replicas must have a registration, a settlement, and a change of an endpoint or of the default keys before it
     /// counts. With fewer, the call fails, though the change may be kept, as after a lost reply. 0: it waits for none.
     pub replicas: u16,
+    /// How long a claim of several partitions may take.
+    pub claim_times: ClaimTimes,
 }
 
 /// The owner of a schedule that has no journal.
@@ -160,6 +163,7 @@ pub struct RedisSchedule {
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
     poll_script: Script,
+    claim_times: ClaimTimes,
     /// The instances that claim, with which this one shares the partitions out.
     instances: Arc<ClaimingInstances>,
     _listener: Listener,
@@ -236,6 +240,7 @@ impl RedisSchedule {
             away,
             recalled: Mutex::default(),
             poll_script: poll::script(),
+            claim_times: options.claim_times,
             instances,
         })
     }

@@ -1,7 +1,6 @@
 //! Looking into partitions, without claiming: when there is next something to claim there.
 
 use super::RedisSchedule;
-use super::claiming::LONGEST_CLAIM;
 use super::script::Script;
 use crate::schedule::ScheduleError;
 use futures_util::stream::{self, StreamExt as _};
@@ -81,10 +80,12 @@ impl RedisSchedule {
         // A call takes longer only where no server answers.
         let mut reply = match self.away {
             None => asked.await?,
-            Some(_) => timeout(LONGEST_CLAIM, asked).await.unwrap_or_else(|_| {
-                let late = "Redis did not answer in time".to_string();
-                Err(ScheduleError::Unavailable(late))
-            })?,
+            Some(_) => timeout(self.claim_times.one_partition, asked)
+                .await
+                .unwrap_or_else(|_| {
+                    let late = "Redis did not answer in time".to_string();
+                    Err(ScheduleError::Unavailable(late))
+                })?,
         };
         let one = |number: &usize| {
             let next_ms = Some(reply.number()?).filter(|next_ms| *next_ms >= 0);

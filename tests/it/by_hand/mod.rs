@@ -19,7 +19,7 @@ use ringback::domain::state::{Cause, State};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Entry, Limits, Schedule, SettingsSource, Settled, Settlement,
@@ -281,6 +281,7 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
         owner: journal.id().to_string(),
         signing: None,
         replicas: 0,
+        claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock)).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);

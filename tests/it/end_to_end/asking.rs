@@ -14,7 +14,7 @@ use ringback::domain::key::Key;
 use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable;
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits, SettingsSource};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -62,6 +62,7 @@ impl Scene {
             owner,
             signing: None,
             replicas: 0,
+            claim_times: ClaimTimes::default(),
         };
         let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));
         let gone = gone.expect("a URL");

@@ -38,14 +38,26 @@ async fn it_takes_no_writes_as_a_replica_does() {
              SELECT pg_reload_conf()"
         )
     };
-    // One by one: the first may not stand in a transaction.
-    let mut each = async |statements: String| {
-        for statement in statements.split(';') {
+    // One by one: the first may not stand in a transaction. The sessions of the server are told before one is new that has
+    // the setting.
+    let mut each = async |on: &str| {
+        for statement in switch(on).split(';') {
             run(&mut beside, statement).await;
         }
+        let told = async {
+            loop {
+                let mut new = connect(&server.url("postgres")).await;
+                let shown = sqlx::query_scalar("SHOW default_transaction_read_only");
+                let shown: String = shown.fetch_one(&mut new).await.expect("shown");
+                if shown == on {
+                    return;
+                }
+            }
+        };
+        within("the setting to be told", told).await;
     };
-    each(switch("on")).await;
-    scene.play(JOURNAL, each(switch("off"))).await;
+    each("on").await;
+    scene.play(JOURNAL, each("off")).await;
 }
 
 /// Locks tables while the scene is played.

@@ -9,7 +9,7 @@ use ringback::clock::ManualClock;
 use ringback::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::{
     ClaimQuota, Configured, Entry, LeaseRequest, LeasedOne, Limits, Registered, ScheduleError,
     ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _, SettingsReached, Settled,
@@ -50,6 +50,7 @@ fn options(url: String, partitions: usize, limits: Limits) -> Options {
         owner: "journal".into(),
         signing: None,
         replicas: 0,
+        claim_times: ClaimTimes::default(),
     }
 }
 

@@ -34,7 +34,7 @@ use ringback::maintenance::repair::{RepairNotes, repair};
 use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Inspection;
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError, SettingsSource};
 use ringback::service::Service;
@@ -347,6 +347,7 @@ async fn schedule_on(
         owner,
         signing: None,
         replicas: 0,
+        claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);

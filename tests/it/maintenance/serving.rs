@@ -11,7 +11,7 @@ use ringback::domain::lane::Lane;
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable as _;
-use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{LeaseRequest, LeasedOne, Limits, ScheduleReads as _, SettingsSource};
 use std::sync::Arc;
@@ -73,6 +73,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
             owner: NO_JOURNAL.to_string(),
             signing: None,
             replicas: 0,
+            claim_times: ClaimTimes::default(),
         },
         Arc::new(clock.clone()),
     )

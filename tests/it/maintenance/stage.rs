@@ -14,7 +14,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Journal, Transition};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{
     ClaimQuota, ClaimedLease, Entry, HeldProgress, Lease, LeaseRequest, LeasedOne, Limits,
@@ -317,6 +317,7 @@ async fn open_schedule(
         owner: owner.to_string(),
         signing: None,
         replicas: 0,
+        claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
     schedule.inspect(false).await.expect("looked");

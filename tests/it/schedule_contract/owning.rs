@@ -8,7 +8,7 @@ use ringback::clock::ManualClock;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::ScheduleMaintenance as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
-use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
+use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule};
 use ringback::schedule::{ClaimQuota, ScheduleError};
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ impl Scene {
             owner: owner.into(),
             signing: signing.map(ToString::to_string),
             replicas: 0,
+            claim_times: ClaimTimes::default(),
             ..options(self.url.clone(), LIMITS)
         };
         RedisSchedule::open(&options, Arc::new(self.clock.clone())).expect("a url")

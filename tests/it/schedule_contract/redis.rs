@@ -7,11 +7,18 @@ use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
-use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::{ClaimQuota, Limits, Reservation, ScheduleError, Settlement};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What one claim brings does not depend on how fast the machine is.
+const UNHURRIED: ClaimTimes = ClaimTimes {
+    one_partition: Duration::from_secs(60),
+    gathering: Duration::from_secs(60),
+};
 
 pub fn options(url: String, limits: Limits) -> Options {
     Options {
@@ -22,6 +29,7 @@ pub fn options(url: String, limits: Limits) -> Options {
         owner: NO_JOURNAL.into(),
         signing: None,
         replicas: 0,
+        claim_times: UNHURRIED,
     }
 }
 
