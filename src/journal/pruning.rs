@@ -136,6 +136,14 @@ pub(super) trait PruningStore: Send {
     /// letter with a lower number is not among these. If such a one were forgotten, the dead letter could be replayed.
     async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, Self::Error>;
 
+    /// Of the orders of these notifications in which only the latest counts: what [`PruningStore::still_latest`] has kept until now
+    /// for dead letters, all of which are among these. It ended before `passed`, the place that pruning has come to.
+    async fn kept_as_latest(
+        &mut self,
+        rows: &[i64],
+        passed: Cursor,
+    ) -> Result<Vec<i64>, Self::Error>;
+
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
@@ -204,6 +212,13 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks. Here they are locked already.
     for rows in [&mut records, &mut dead] {
         rows.retain(|row| !latest.contains(row));
+    }
+    let passed = position(store, RECORDS_PRUNED).await?;
+    let kept = store
+        .kept_as_latest(&[&records[..], &dead].concat(), passed)
+        .await?;
+    records.extend(kept);
+    for rows in [&mut records, &mut dead] {
         rows.sort_unstable();
     }
     let many = records.len() + dead.len();
@@ -229,17 +244,33 @@ async fn bodies<S: PruningStore + ?Sized>(
 ) -> Result<(Vec<EndedRow>, bool), S::Error> {
     let after = position(store, PAYLOADS_PRUNED).await?;
     let at_once = store.passed_at_once(limit);
-    let found = store.ended(after, before_ms, at_once).await?;
-    let singly: Vec<EndedRow> = (store.deleted_singly(&found).await?.into_iter())
-        .filter(|ended| !ended.is_dead)
-        .collect();
+    let mut found = store.ended(after, before_ms, limit).await?;
+    let mut singly = store.deleted_singly(&found).await?;
+    singly.retain(|ended| !ended.is_dead);
+    // Where most are dropped with their partition, more of them are passed.
+    if singly.len() <= limit / 2
+        && found.len() >= limit
+        && let Some(last) = found.last().copied()
+    {
+        let after = Cursor {
+            at_ms: last.ended_ms,
+            row: last.row,
+        };
+        let further = store
+            .ended(after, before_ms, at_once.saturating_sub(limit))
+            .await?;
+        singly.extend(
+            (store.deleted_singly(&further).await?.into_iter()).filter(|ended| !ended.is_dead),
+        );
+        found.extend(further);
+    }
     // What comes after the last one that this step deletes is passed by the next step.
     let last = match singly.get(limit.wrapping_sub(1)) {
         Some(last) if singly.len() > limit => Some(last),
         _ => found.last(),
     };
     pass(store, PAYLOADS_PRUNED, last).await?;
-    let more = singly.len() > limit || found.len() >= at_once;
+    let more = singly.len() > limit || found.len() >= limit;
     Ok((singly.into_iter().take(limit).collect(), more))
 }
 

@@ -153,6 +153,38 @@ impl PruningStore for PgConnection {
         Ok(found.into_iter().collect())
     }
 
+    async fn kept_as_latest(
+        &mut self,
+        rows: &[i64],
+        passed: Cursor,
+    ) -> Result<Vec<i64>, PostgresFailure> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        // One that is changed at this moment is left: to wait for it here would be out of the order of row numbers.
+        let mut found: Vec<i64> = sqlx::query_scalar(
+            "SELECT s.notification FROM notifications AS n
+             JOIN notifications AS h
+                ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
+             JOIN statuses AS s ON s.notification = h.row_id
+             WHERE n.row_id = ANY($1) AND n.order_mode = 'latest' AND h.row_id <> ALL($1)
+                AND s.ended_ms IS NOT NULL AND s.state <> 'dead' AND (s.ended_ms, s.notification) <= ($2, $3)
+                AND NOT EXISTS (SELECT 1 FROM notifications AS l
+                    JOIN statuses AS d ON d.notification = l.row_id
+                    WHERE l.lane = h.lane AND l.order_key = h.order_key AND l.order_number < h.order_number
+                        AND d.state = 'dead' AND l.row_id <> ALL($1))
+             ORDER BY s.notification
+             FOR UPDATE OF s SKIP LOCKED",
+        )
+        .bind(rows)
+        .bind(passed.at_ms)
+        .bind(passed.row)
+        .fetch_all(self)
+        .await?;
+        found.dedup();
+        Ok(found)
+    }
+
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         if rows.is_empty() {
             return Ok(0);

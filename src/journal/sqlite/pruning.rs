@@ -113,6 +113,35 @@ impl PruningStore for SqliteConnection {
         Ok(latest)
     }
 
+    async fn kept_as_latest(
+        &mut self,
+        rows: &[i64],
+        passed: Cursor,
+    ) -> Result<Vec<i64>, SqliteFailure> {
+        let here: HashSet<i64> = rows.iter().copied().collect();
+        let mut kept = Vec::new();
+        for row in rows {
+            let higher: Vec<i64> = sqlx::query_scalar(
+                "SELECT h.row_id FROM notifications AS n
+                 JOIN notifications AS h INDEXED BY ordered
+                    ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
+                 WHERE n.row_id = ?1 AND n.order_mode = 'latest' AND h.order_key IS NOT NULL AND h.ended_ms IS NOT NULL
+                    AND h.state <> 'dead' AND (h.ended_ms, h.row_id) <= (?2, ?3)",
+            )
+            .bind(row)
+            .bind(passed.at_ms)
+            .bind(passed.row)
+            .fetch_all(&mut *self)
+            .await?;
+            kept.extend(higher.into_iter().filter(|row| !here.contains(row)));
+        }
+        kept.sort_unstable();
+        kept.dedup();
+        let still = self.still_latest(&[rows, &kept[..]].concat()).await?;
+        kept.retain(|row| !still.contains(row));
+        Ok(kept)
+    }
+
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
         delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
     }
