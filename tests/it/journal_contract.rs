@@ -297,6 +297,7 @@ macro_rules! contract {
             forgotten_orders::a_lower_one_that_was_forgotten_is_kept_and_not_sent,
             forgotten_orders::what_was_forgotten_is_kept_whatever_its_number,
             forgotten_orders::the_highest_number_is_not_forgotten_before_a_lower_one,
+            forgotten_orders::a_highest_number_goes_with_the_dead_letter_that_was_discarded,
             ordering::the_highest_number_ends_the_lower_ones_of_its_key,
             ordering::a_batch_is_judged_in_its_order,
             ordering::what_was_in_flight_when_it_was_ended_counts_if_it_was_accepted,

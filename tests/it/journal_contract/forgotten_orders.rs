@@ -101,7 +101,8 @@ pub async fn what_was_forgotten_is_kept_whatever_its_number(store: &dyn Store) {
     }
 }
 
-pub async fn the_highest_number_is_not_forgotten_before_a_lower_one(store: &dyn Store) {
+/// An order in which number 1 is a dead letter and what is higher was delivered, all long ago.
+async fn dead_below_delivered(store: &dyn Store) -> (Arc<dyn Journal>, Prune) {
     let journal = store.open().await;
     let first = ordered("1", 1, OrderMode::Latest);
     register(&*journal, &first).await;
@@ -116,25 +117,45 @@ pub async fn the_highest_number_is_not_forgotten_before_a_lower_one(store: &dyn 
         let delivered = delivery(&one.notification, one.progress);
         journal.record(&[delivered]).await.expect("kept");
     }
-    let far_ms = START_MS + 10_000_000_000;
-    let mut prune = Prune {
+    let prune = Prune {
         payloads_before_ms: 0,
-        records_before_ms: far_ms,
+        records_before_ms: FAR_MS,
         dead_before_ms: None,
     };
+    (journal, prune)
+}
+
+const FAR_MS: i64 = START_MS + 10_000_000_000;
+
+pub async fn the_highest_number_is_not_forgotten_before_a_lower_one(store: &dyn Store) {
+    let (journal, mut prune) = dead_below_delivered(store).await;
     let pruned = journal.prune(&prune, 100).await.expect("pruned");
     assert_eq!(pruned.records, 1, "the number 2");
-    let replay = changing(&key("1"), Change::Replay, far_ms);
+    let replay = changing(&key("1"), Change::Replay, FAR_MS);
     let replayed = journal.change(replay).await.expect("answered");
     assert!(
         matches!(replayed, ChangeResult::Superseded(_)),
         "{replayed:?}"
     );
-    prune.dead_before_ms = Some(far_ms);
+    prune.dead_before_ms = Some(FAR_MS);
     let pruned = journal.prune(&prune, 100).await.expect("pruned");
     assert_eq!(
         (pruned.records, pruned.more),
         (2, false),
         "the number 1, and then nothing keeps the number 3"
     );
+}
+
+pub async fn a_highest_number_goes_with_the_dead_letter_that_was_discarded(store: &dyn Store) {
+    let (journal, mut prune) = dead_below_delivered(store).await;
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!(pruned.records, 1, "the number 2");
+    let discard = changing(&key("1"), Change::Discard, FAR_MS);
+    let discarded = journal.change(discard).await.expect("answered");
+    assert!(matches!(discarded, ChangeResult::Done(_)), "{discarded:?}");
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!(pruned.records, 0, "it ended anew, and keeps the number 3");
+    prune.records_before_ms = FAR_MS + 1;
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!((pruned.records, pruned.more), (2, false));
 }
