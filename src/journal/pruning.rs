@@ -11,6 +11,8 @@ use std::collections::HashSet;
 pub(super) const PAYLOADS_PRUNED: &str = "payloads_pruned";
 pub(super) const RECORDS_PRUNED: &str = "records_pruned";
 pub(super) const DEAD_PRUNED: &str = "dead_pruned";
+/// Maximum number of higher numbers that [`PruningStore::kept_as_latest`] looks at for each notification.
+pub(super) const HIGHER_NUMBERS: i64 = 16;
 
 /// Which data may be deleted. All instants are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +139,9 @@ pub(super) trait PruningStore: Send {
     async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, Self::Error>;
 
     /// Of the orders of these notifications in which only the latest counts: what [`PruningStore::still_latest`] has kept until now
-    /// for dead letters, all of which are among these. It ended before `passed`, the place that pruning has come to.
+    /// for dead letters, all of which are among these. It ended before `passed`, the place that pruning has come to. Of each of
+    /// these, the next [`HIGHER_NUMBERS`] are looked at: whatever is between them and that one has not been passed, or is a dead
+    /// letter. What another session changes at this moment is left out.
     async fn kept_as_latest(
         &mut self,
         rows: &[i64],

@@ -2,7 +2,9 @@
 
 use super::error::PostgresFailure;
 use super::meta::{recall, recall_locked, remember};
-use super::time_partition::{Owner, RowRange, TimePartition, at_a_quiet_moment, first_row_of};
+use super::time_partition::{
+    Owner, RowRange, TimePartition, at_a_quiet_moment, first_row_of, live_of,
+};
 use crate::journal::pruning::read_position;
 use crate::journal::{JournalError, PartitionWork, PartitionedTables};
 use sqlx::Connection as _;
@@ -68,12 +70,12 @@ async fn has_passed(
     Ok(!left)
 }
 
-/// Does the next step of dropping a partition, which these tables have, and of which all rows come before the live ones. Returns of how many notifications it found
-/// that they need nothing of it, and whether it got on.
+/// Does the next step of dropping a partition, of which all rows come before the live ones. Returns of how many notifications it
+/// found that they need nothing of it, and whether it got on.
 pub(super) async fn forget(
     connection: &mut PgConnection,
     tables: PartitionedTables,
-    (oldest, having): (TimePartition, &[&'static str]),
+    oldest: TimePartition,
     live_from: i64,
     owners: &[Owner],
 ) -> Result<(u64, bool), PostgresFailure> {
@@ -88,13 +90,28 @@ pub(super) async fn forget(
     // Nobody can change it before the partition is gone.
     let live = recall_locked(&mut transaction, tables.live()).await?;
     let live = RowRange::read(live.as_deref())?;
+    // Nor detach it from now on.
+    let lock: Vec<String> = (tables.tables().iter().zip(owners).rev())
+        .map(|(table, Owner { schema, .. })| format!("ONLY {schema}.{}", live_of(table.name)))
+        .collect();
+    let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", lock.join(", "));
+    if live.from != live_from || !at_a_quiet_moment(&mut transaction, lock).await? {
+        transaction.rollback().await?;
+        return Ok((0, false));
+    }
     // Not of tables that have it no more: it may have been detached to be kept.
+    let there = tables.partitions(&mut transaction).await?;
+    let having = there.get(&oldest).map_or(&[][..], |having| &having[..]);
     let names: Vec<String> = (tables.tables().iter().zip(owners))
         .filter(|(table, _)| having.contains(&table.name))
         .map(|(table, Owner { schema, .. })| format!("{schema}.{}", oldest.name_in(table.name)))
         .collect();
-    let drop = format!("DROP TABLE IF EXISTS {}", names.join(", "));
-    if live.from != live_from || !at_a_quiet_moment(&mut transaction, drop).await? {
+    if names.is_empty() {
+        transaction.rollback().await?;
+        return Ok((0, true));
+    }
+    let drop = format!("DROP TABLE {}", names.join(", "));
+    if !at_a_quiet_moment(&mut transaction, drop).await? {
         transaction.rollback().await?;
         return Ok((0, false));
     }

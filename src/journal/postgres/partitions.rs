@@ -102,10 +102,7 @@ impl PostgresCall for TendPartitions<'_> {
             Some((oldest, _)) if live.from < first_row_of(oldest.until_ms) => {
                 (0, mark(connection, tables, &there, work).await?)
             }
-            Some((oldest, having)) => {
-                let oldest = (*oldest, &having[..]);
-                forget(connection, tables, oldest, live.from, &owners).await?
-            }
+            Some((oldest, _)) => forget(connection, tables, *oldest, live.from, &owners).await?,
         };
         // What cannot be made must not keep what is old. It is told when there is nothing more to drop.
         if !more {

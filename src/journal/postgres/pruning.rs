@@ -7,7 +7,7 @@ use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall_locked, remember};
 use super::time_partition::{TimePartition, partitions};
-use crate::journal::pruning::{EndedRow, LeftToPartitions, PruningStore, prune};
+use crate::journal::pruning::{EndedRow, HIGHER_NUMBERS, LeftToPartitions, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, PartitionedTables, Prune, Pruned};
 use async_trait::async_trait;
@@ -164,8 +164,12 @@ impl PruningStore for PgConnection {
         // One that is changed at this moment is left: to wait for it here would be out of the order of row numbers.
         let mut found: Vec<i64> = sqlx::query_scalar(
             "SELECT s.notification FROM notifications AS n
-             JOIN notifications AS h
-                ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
+             CROSS JOIN LATERAL (
+                SELECT row_id, lane, order_key, order_number FROM notifications AS higher
+                WHERE higher.lane = n.lane AND higher.order_key = n.order_key
+                    AND higher.order_number > n.order_number
+                ORDER BY higher.order_number LIMIT $4
+             ) AS h
              JOIN statuses AS s ON s.notification = h.row_id
              WHERE n.row_id = ANY($1) AND n.order_mode = 'latest' AND h.row_id <> ALL($1)
                 AND s.ended_ms IS NOT NULL AND s.state <> 'dead' AND (s.ended_ms, s.notification) <= ($2, $3)
@@ -179,6 +183,7 @@ impl PruningStore for PgConnection {
         .bind(rows)
         .bind(passed.at_ms)
         .bind(passed.row)
+        .bind(HIGHER_NUMBERS)
         .fetch_all(self)
         .await?;
         found.dedup();

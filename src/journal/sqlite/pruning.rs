@@ -5,7 +5,7 @@ use super::error::SqliteFailure;
 use super::job_results;
 use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
-use crate::journal::pruning::{self, EndedRow, LeftToPartitions, PruningStore};
+use crate::journal::pruning::{self, EndedRow, HIGHER_NUMBERS, LeftToPartitions, PruningStore};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
@@ -122,15 +122,19 @@ impl PruningStore for SqliteConnection {
         let mut kept = Vec::new();
         for row in rows {
             let higher: Vec<i64> = sqlx::query_scalar(
-                "SELECT h.row_id FROM notifications AS n
-                 JOIN notifications AS h INDEXED BY ordered
-                    ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
-                 WHERE n.row_id = ?1 AND n.order_mode = 'latest' AND h.order_key IS NOT NULL AND h.ended_ms IS NOT NULL
-                    AND h.state <> 'dead' AND (h.ended_ms, h.row_id) <= (?2, ?3)",
+                "SELECT row_id FROM (
+                    SELECT h.row_id, h.ended_ms, h.state FROM notifications AS n
+                    JOIN notifications AS h INDEXED BY ordered
+                        ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
+                    WHERE n.row_id = ?1 AND n.order_mode = 'latest' AND h.order_key IS NOT NULL
+                    ORDER BY h.order_number LIMIT ?4
+                 )
+                 WHERE ended_ms IS NOT NULL AND state <> 'dead' AND (ended_ms, row_id) <= (?2, ?3)",
             )
             .bind(row)
             .bind(passed.at_ms)
             .bind(passed.row)
+            .bind(HIGHER_NUMBERS)
             .fetch_all(&mut *self)
             .await?;
             kept.extend(higher.into_iter().filter(|row| !here.contains(row)));

@@ -373,6 +373,40 @@ async fn a_partition_that_was_detached_is_not_dropped() {
     assert_eq!(there, None);
 }
 
+/// The drop waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_being_detached_is_not_dropped() {
+    let mut scene = Scene::of_history().await;
+    scene.deliver("1").await;
+    scene.mark().await;
+    scene.move_needed().await;
+    let of = |table: &str| format!("{table}_{}_{}", FROM_MS, FROM_MS + DAY_MS);
+    let detach = format!(
+        "BEGIN; ALTER TABLE attempts_live DETACH PARTITION {}",
+        of("attempts")
+    );
+    let mut detaching = scene.connect().await;
+    run(&mut detaching, &detach).await;
+    {
+        let (mut tended, mut waits) = (
+            Box::pin(scene.tend()),
+            Box::pin(until_one_waits(&scene.store)),
+        );
+        loop {
+            tokio::select! {
+                () = &mut waits => break,
+                // It did not wait for long enough.
+                _ = &mut tended => tended.set(scene.tend()),
+            }
+        }
+        run(&mut detaching, "COMMIT").await;
+        tended.await;
+    }
+    while scene.tend().await.more {}
+    assert_eq!(scene.partitions().await[0], (1, 2));
+    assert_eq!(scene.rows(&of("attempts")).await, 1);
+}
+
 /// It has written its line before the partition was marked, and commits when what is needed is moved.
 #[tokio::test]
 async fn a_change_that_has_not_seen_the_mark_is_waited_for() {
