@@ -82,6 +82,8 @@ struct Tended {
     at: Option<Instant>,
     /// Whether that was in this run.
     in_this_run: bool,
+    /// Whether the last step for them failed.
+    has_failed: bool,
 }
 
 impl Pruner {
@@ -146,15 +148,22 @@ impl Pruner {
     async fn tend(&mut self, tables: PartitionedTables, now_ms: i64) -> bool {
         let work = self.retention.partition_work(tables, now_ms);
         let tended = self.journal.tend_partitions(&work).await;
+        let has_failed = tended.is_err();
+        let failed_before = self.tended(tables).has_failed;
         let tended = tended.unwrap_or_else(|error| {
             let of = tables.content();
-            tracing::warn!(%error, "no partition of {of} can be made or dropped in the journal now; it is tried again");
+            // The health of the journal says that it is away. If pruning works between two failures, it is not.
+            match error.may_pass() && !failed_before {
+                true => tracing::debug!(%error, "no partition of {of} can be made or dropped in the journal now; it is tried again"),
+                false => tracing::warn!(%error, "no partition of {of} can be made or dropped in the journal now; it is tried again"),
+            }
             Pruned::default()
         });
         self.pruned.payloads += tended.payloads;
         *self.tended(tables) = Tended {
             at: (!tended.more).then(Instant::now),
             in_this_run: !tended.more,
+            has_failed,
         };
         tended.more
     }
