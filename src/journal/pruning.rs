@@ -11,8 +11,10 @@ use std::collections::HashSet;
 pub(super) const PAYLOADS_PRUNED: &str = "payloads_pruned";
 pub(super) const RECORDS_PRUNED: &str = "records_pruned";
 pub(super) const DEAD_PRUNED: &str = "dead_pruned";
-/// Maximum number of higher numbers that [`PruningStore::kept_as_latest`] looks at for each notification.
+/// Maximum number of higher numbers that [`PruningStore::passed_above`] looks at for each notification.
 pub(super) const HIGHER_NUMBERS: i64 = 16;
+/// How often it is asked for what is above what it found before.
+const MOST_ROUNDS: usize = 16;
 
 /// Which data may be deleted. All instants are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,15 +140,11 @@ pub(super) trait PruningStore: Send {
     /// letter with a lower number is not among these. If such a one were forgotten, the dead letter could be replayed.
     async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, Self::Error>;
 
-    /// Of the orders of these notifications in which only the latest counts: what [`PruningStore::still_latest`] has kept until now
-    /// for dead letters, all of which are among these. It ended before `passed`, the place that pruning has come to. Of each of
-    /// these, the next [`HIGHER_NUMBERS`] are looked at: whatever is between them and that one has not been passed, or is a dead
-    /// letter. What another session changes at this moment is left out.
-    async fn kept_as_latest(
-        &mut self,
-        rows: &[i64],
-        passed: Cursor,
-    ) -> Result<Vec<i64>, Self::Error>;
+    /// Of the orders of these notifications in which only the latest counts: what ended before `passed`, is not among these and no
+    /// dead letter, and has one of the next [`HIGHER_NUMBERS`] numbers above one of them. It keeps its end until the transaction
+    /// ends. What another session changes at this moment is left out.
+    async fn passed_above(&mut self, rows: &[i64], passed: Cursor)
+    -> Result<Vec<i64>, Self::Error>;
 
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
@@ -185,7 +183,7 @@ impl From<(i64, i64, bool)> for EndedRow {
     }
 }
 
-/// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
+/// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications, and what was kept because of these.
 pub(super) async fn prune<S: PruningStore + ?Sized>(
     store: &mut S,
     prune: &Prune,
@@ -217,10 +215,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     for rows in [&mut records, &mut dead] {
         rows.retain(|row| !latest.contains(row));
     }
-    let passed = position(store, RECORDS_PRUNED).await?;
-    let kept = store
-        .kept_as_latest(&[&records[..], &dead].concat(), passed)
-        .await?;
+    let kept = kept_as_latest(store, prune, &[&records[..], &dead].concat()).await?;
     records.extend(kept);
     for rows in [&mut records, &mut dead] {
         rows.sort_unstable();
@@ -237,6 +232,39 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
         records,
         more,
     })
+}
+
+/// What [`PruningStore::still_latest`] has kept until now for dead letters of which the last ones are among these notifications, which
+/// are to be deleted. Only this looks at what pruning has passed. A limit that was made longer meanwhile keeps it.
+async fn kept_as_latest<S: PruningStore + ?Sized>(
+    store: &mut S,
+    prune: &Prune,
+    rows: &[i64],
+) -> Result<Vec<i64>, S::Error> {
+    let passed = position(store, RECORDS_PRUNED).await?;
+    let limit = Cursor {
+        at_ms: prune.records_before_ms,
+        row: i64::MIN,
+    };
+    let passed = match (passed.at_ms, passed.row) < (limit.at_ms, limit.row) {
+        true => passed,
+        false => limit,
+    };
+    let (mut going, mut kept) = (rows.to_vec(), Vec::new());
+    for _ in 0..MOST_ROUNDS {
+        let mut found = store.passed_above(&going, passed).await?;
+        if found.is_empty() {
+            break;
+        }
+        let latest = store.still_latest(&[&going[..], &found].concat()).await?;
+        found.retain(|row| !latest.contains(row));
+        if found.is_empty() {
+            break;
+        }
+        going.extend(&found);
+        kept.extend(found);
+    }
+    Ok(kept)
 }
 
 /// The next notifications that were delivered or cancelled before `before_ms` and whose bodies are to be deleted, at most

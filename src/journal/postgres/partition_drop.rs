@@ -91,7 +91,7 @@ pub(super) async fn forget(
     let live = recall_locked(&mut transaction, tables.live()).await?;
     let live = RowRange::read(live.as_deref())?;
     // Nor detach it from now on.
-    let lock: Vec<String> = (tables.tables().iter().zip(owners).rev())
+    let lock: Vec<String> = (tables.tables().iter().zip(owners))
         .map(|(table, Owner { schema, .. })| format!("ONLY {schema}.{}", live_of(table.name)))
         .collect();
     let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", lock.join(", "));

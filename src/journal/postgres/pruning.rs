@@ -153,7 +153,7 @@ impl PruningStore for PgConnection {
         Ok(found.into_iter().collect())
     }
 
-    async fn kept_as_latest(
+    async fn passed_above(
         &mut self,
         rows: &[i64],
         passed: Cursor,
@@ -165,7 +165,7 @@ impl PruningStore for PgConnection {
         let mut found: Vec<i64> = sqlx::query_scalar(
             "SELECT s.notification FROM notifications AS n
              CROSS JOIN LATERAL (
-                SELECT row_id, lane, order_key, order_number FROM notifications AS higher
+                SELECT row_id FROM notifications AS higher
                 WHERE higher.lane = n.lane AND higher.order_key = n.order_key
                     AND higher.order_number > n.order_number
                 ORDER BY higher.order_number LIMIT $4
@@ -173,10 +173,6 @@ impl PruningStore for PgConnection {
              JOIN statuses AS s ON s.notification = h.row_id
              WHERE n.row_id = ANY($1) AND n.order_mode = 'latest' AND h.row_id <> ALL($1)
                 AND s.ended_ms IS NOT NULL AND s.state <> 'dead' AND (s.ended_ms, s.notification) <= ($2, $3)
-                AND NOT EXISTS (SELECT 1 FROM notifications AS l
-                    JOIN statuses AS d ON d.notification = l.row_id
-                    WHERE l.lane = h.lane AND l.order_key = h.order_key AND l.order_number < h.order_number
-                        AND d.state = 'dead' AND l.row_id <> ALL($1))
              ORDER BY s.notification
              FOR UPDATE OF s SKIP LOCKED",
         )

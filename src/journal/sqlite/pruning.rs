@@ -113,13 +113,13 @@ impl PruningStore for SqliteConnection {
         Ok(latest)
     }
 
-    async fn kept_as_latest(
+    async fn passed_above(
         &mut self,
         rows: &[i64],
         passed: Cursor,
     ) -> Result<Vec<i64>, SqliteFailure> {
         let here: HashSet<i64> = rows.iter().copied().collect();
-        let mut kept = Vec::new();
+        let mut found = Vec::new();
         for row in rows {
             let higher: Vec<i64> = sqlx::query_scalar(
                 "SELECT row_id FROM (
@@ -137,13 +137,11 @@ impl PruningStore for SqliteConnection {
             .bind(HIGHER_NUMBERS)
             .fetch_all(&mut *self)
             .await?;
-            kept.extend(higher.into_iter().filter(|row| !here.contains(row)));
+            found.extend(higher.into_iter().filter(|row| !here.contains(row)));
         }
-        kept.sort_unstable();
-        kept.dedup();
-        let still = self.still_latest(&[rows, &kept[..]].concat()).await?;
-        kept.retain(|row| !still.contains(row));
-        Ok(kept)
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {

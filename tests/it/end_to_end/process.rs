@@ -139,8 +139,8 @@ async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
     for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut arguments = arguments(stores);
-        // A short limit makes short leases, and so a short wait for their return.
-        arguments.extend(["--timeout", "1s"].map(String::from));
+        // A short limit makes short leases, and so a short wait for their return. The server is killed before it ends.
+        arguments.extend(["--timeout", "3s"].map(String::from));
         let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
         let server = start(dir.path(), &arguments).await;
         server.api().register(registration("a", &merchant)).await;

@@ -357,7 +357,8 @@ async fn what_comes_back_from_a_lost_lease_is_not_sent_either() {
     for stores in [Stores::Redis, Stores::Postgres] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let config = config(dir.path(), stores);
-        let mut arguments = vec!["--timeout", "1s"];
+        // The server is killed before it ends.
+        let mut arguments = vec!["--timeout", "3s"];
         arguments.extend([
             "--redis",
             config.schedule.redis.as_ref().expect("set").expose(),

@@ -101,61 +101,109 @@ pub async fn what_was_forgotten_is_kept_whatever_its_number(store: &dyn Store) {
     }
 }
 
-/// An order in which number 1 is a dead letter and what is higher was delivered, all long ago.
-async fn dead_below_delivered(store: &dyn Store) -> (Arc<dyn Journal>, Prune) {
-    let journal = store.open().await;
-    let first = ordered("1", 1, OrderMode::Latest);
-    register(&*journal, &first).await;
-    let mut dead = failure(&first.notification, first.progress);
+async fn die(journal: &dyn Journal, number: i64) {
+    let one = ordered(&number.to_string(), number, OrderMode::Latest);
+    register(journal, &one).await;
+    let mut dead = failure(&one.notification, one.progress);
     dead.decision.state = State::Dead;
     dead.decision.cause = Some(Cause::WindowClosed);
     journal.record(&[dead]).await.expect("kept");
-    for id in ["2", "3"] {
-        let number = id.parse().expect("a number");
-        let one = ordered(id, number, OrderMode::Latest);
-        register(&*journal, &one).await;
-        let delivered = delivery(&one.notification, one.progress);
-        journal.record(&[delivered]).await.expect("kept");
+}
+
+async fn deliver(journal: &dyn Journal, number: i64) {
+    let one = ordered(&number.to_string(), number, OrderMode::Latest);
+    register(journal, &one).await;
+    let delivered = delivery(&one.notification, one.progress);
+    journal.record(&[delivered]).await.expect("kept");
+}
+
+async fn pruned(journal: &dyn Journal, prune: &Prune) -> u64 {
+    let pruned = journal.prune(prune, 100).await.expect("pruned");
+    assert!(!pruned.more);
+    pruned.records
+}
+
+/// All that has ended is old, but dead letters are kept.
+const ENDED: Prune = Prune {
+    payloads_before_ms: 0,
+    records_before_ms: FAR_MS,
+    dead_before_ms: None,
+};
+
+/// Dead letters are old too.
+const ALL: Prune = Prune {
+    dead_before_ms: Some(FAR_MS),
+    ..ENDED
+};
+
+/// An order in which number 1 is a dead letter and what is higher was delivered, all long ago.
+async fn dead_below_delivered(store: &dyn Store) -> Arc<dyn Journal> {
+    let journal = store.open().await;
+    die(&*journal, 1).await;
+    for number in [2, 3] {
+        deliver(&*journal, number).await;
     }
-    let prune = Prune {
-        payloads_before_ms: 0,
-        records_before_ms: FAR_MS,
-        dead_before_ms: None,
-    };
-    (journal, prune)
+    journal
 }
 
 const FAR_MS: i64 = START_MS + 10_000_000_000;
 
 pub async fn the_highest_number_is_not_forgotten_before_a_lower_one(store: &dyn Store) {
-    let (journal, mut prune) = dead_below_delivered(store).await;
-    let pruned = journal.prune(&prune, 100).await.expect("pruned");
-    assert_eq!(pruned.records, 1, "the number 2");
+    let journal = dead_below_delivered(store).await;
+    assert_eq!(pruned(&*journal, &ENDED).await, 1, "the number 2");
     let replay = changing(&key("1"), Change::Replay, FAR_MS);
     let replayed = journal.change(replay).await.expect("answered");
     assert!(
         matches!(replayed, ChangeResult::Superseded(_)),
         "{replayed:?}"
     );
-    prune.dead_before_ms = Some(FAR_MS);
-    let pruned = journal.prune(&prune, 100).await.expect("pruned");
-    assert_eq!(
-        (pruned.records, pruned.more),
-        (2, false),
-        "the number 1, and then nothing keeps the number 3"
-    );
+    let both = pruned(&*journal, &ALL).await;
+    assert_eq!(both, 2, "the number 1, and then nothing keeps the number 3");
 }
 
-pub async fn a_highest_number_goes_with_the_dead_letter_that_was_discarded(store: &dyn Store) {
-    let (journal, mut prune) = dead_below_delivered(store).await;
-    let pruned = journal.prune(&prune, 100).await.expect("pruned");
-    assert_eq!(pruned.records, 1, "the number 2");
+pub async fn a_highest_number_goes_with_the_last_dead_letter(store: &dyn Store) {
+    let journal = store.open().await;
+    die(&*journal, 1).await;
+    die(&*journal, 2).await;
+    deliver(&*journal, 3).await;
+    assert_eq!(pruned(&*journal, &ENDED).await, 0);
     let discard = changing(&key("1"), Change::Discard, FAR_MS);
     let discarded = journal.change(discard).await.expect("answered");
     assert!(matches!(discarded, ChangeResult::Done(_)), "{discarded:?}");
-    let pruned = journal.prune(&prune, 100).await.expect("pruned");
-    assert_eq!(pruned.records, 0, "it ended anew, and keeps the number 3");
-    prune.records_before_ms = FAR_MS + 1;
-    let pruned = journal.prune(&prune, 100).await.expect("pruned");
-    assert_eq!((pruned.records, pruned.more), (2, false));
+    assert_eq!(pruned(&*journal, &ENDED).await, 0, "it ended anew");
+    let later = Prune {
+        records_before_ms: FAR_MS + 1,
+        ..ENDED
+    };
+    assert_eq!(pruned(&*journal, &later).await, 1, "the number 1");
+    assert_eq!(state(&*journal, "3").await.0, State::Delivered);
+    assert_eq!(pruned(&*journal, &ALL).await, 2);
+}
+
+pub async fn what_is_not_old_does_not_go_with_a_dead_letter(store: &dyn Store) {
+    let journal = dead_below_delivered(store).await;
+    assert_eq!(pruned(&*journal, &ENDED).await, 1, "the number 2");
+    // The limit was made longer since then.
+    let longer = Prune {
+        records_before_ms: START_MS,
+        ..ALL
+    };
+    assert_eq!(pruned(&*journal, &longer).await, 1, "the number 1");
+    assert_eq!(state(&*journal, "3").await.0, State::Delivered);
+    // What pruning has not come to yet.
+    die(&*journal, 4).await;
+    deliver(&*journal, 5).await;
+    assert_eq!(pruned(&*journal, &longer).await, 1, "the number 4");
+    assert_eq!(state(&*journal, "5").await.0, State::Delivered);
+}
+
+/// Each was the highest one when it was old enough.
+pub async fn many_that_were_kept_for_a_dead_letter_go_with_it(store: &dyn Store) {
+    let journal = store.open().await;
+    die(&*journal, 1).await;
+    for number in 2..40 {
+        deliver(&*journal, number).await;
+        assert_eq!(pruned(&*journal, &ENDED).await, 0, "{number}");
+    }
+    assert_eq!(pruned(&*journal, &ALL).await, 39);
 }

@@ -105,13 +105,15 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
 async fn an_attempt_of_a_killed_server_is_made_by_an_idle_one() {
     let redis = fresh_database();
     let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
-    let arguments = ["--redis", &redis, "--journal", "none", "--timeout", "1s"];
+    let arguments = ["--redis", &redis, "--journal", "none", "--timeout", "3s"];
     let secret = ["--signing-secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"];
     let arguments = [&arguments[..], &secret].concat();
     let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
     let busy = Process::start(dirs[0].path(), &arguments).await;
     busy.api().register(registration("a", &merchant)).await;
     assert_eq!(merchant.call().await.attempt(), 1);
+    // It must not notice that its attempt takes too long while the other one starts.
+    busy.signal("STOP").await;
     let idle = Process::start(dirs[1].path(), &arguments).await;
     busy.kill().await;
     assert_eq!(merchant.call().await.attempt(), 1);
