@@ -161,28 +161,36 @@ impl PruningStore for PgConnection {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        // One that is changed at this moment is left: to wait for it here would be out of the order of row numbers.
-        let mut found: Vec<i64> = sqlx::query_scalar(
-            "SELECT s.notification FROM notifications AS n
+        // Two statements, so that no plan reads all statuses.
+        let above: Vec<i64> = sqlx::query_scalar(
+            "SELECT DISTINCT h.row_id FROM notifications AS n
              CROSS JOIN LATERAL (
                 SELECT row_id FROM notifications AS higher
                 WHERE higher.lane = n.lane AND higher.order_key = n.order_key
                     AND higher.order_number > n.order_number
-                ORDER BY higher.order_number LIMIT $4
+                ORDER BY higher.order_number LIMIT $2
              ) AS h
-             JOIN statuses AS s ON s.notification = h.row_id
-             WHERE n.row_id = ANY($1) AND n.order_mode = 'latest' AND h.row_id <> ALL($1)
-                AND s.ended_ms IS NOT NULL AND s.state <> 'dead' AND (s.ended_ms, s.notification) <= ($2, $3)
-             ORDER BY s.notification
-             FOR UPDATE OF s SKIP LOCKED",
+             WHERE n.row_id = ANY($1) AND n.order_mode = 'latest' AND h.row_id <> ALL($1)",
         )
         .bind(rows)
+        .bind(HIGHER_NUMBERS)
+        .fetch_all(&mut *self)
+        .await?;
+        if above.is_empty() {
+            return Ok(Vec::new());
+        }
+        // One that is changed at this moment is left: to wait for it here would be out of the order of row numbers.
+        let found = sqlx::query_scalar(
+            "SELECT notification FROM statuses
+             WHERE notification = ANY($1) AND ended_ms IS NOT NULL AND state <> 'dead'
+                AND (ended_ms, notification) <= ($2, $3)
+             ORDER BY notification FOR UPDATE SKIP LOCKED",
+        )
+        .bind(above)
         .bind(passed.at_ms)
         .bind(passed.row)
-        .bind(HIGHER_NUMBERS)
         .fetch_all(self)
         .await?;
-        found.dedup();
         Ok(found)
     }
 
