@@ -118,15 +118,23 @@ impl PruningStore for SqliteConnection {
         rows: &[i64],
         passed: Cursor,
     ) -> Result<Vec<i64>, SqliteFailure> {
+        // Most have no order, and others write nothing meanwhile.
+        let ordered: Vec<i64> = sqlx::query_scalar(
+            "SELECT n.row_id FROM json_each(?) AS given CROSS JOIN notifications AS n
+             WHERE n.row_id = given.value AND n.order_mode = 'latest'",
+        )
+        .bind(serde_json::json!(rows).to_string())
+        .fetch_all(&mut *self)
+        .await?;
         let here: HashSet<i64> = rows.iter().copied().collect();
         let mut found = Vec::new();
-        for row in rows {
+        for row in ordered {
             let higher: Vec<i64> = sqlx::query_scalar(
                 "SELECT row_id FROM (
                     SELECT h.row_id, h.ended_ms, h.state FROM notifications AS n
                     JOIN notifications AS h INDEXED BY ordered
                         ON h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
-                    WHERE n.row_id = ?1 AND n.order_mode = 'latest' AND h.order_key IS NOT NULL
+                    WHERE n.row_id = ?1 AND h.order_key IS NOT NULL
                     ORDER BY h.order_number LIMIT ?4
                  )
                  WHERE ended_ms IS NOT NULL AND state <> 'dead' AND (ended_ms, row_id) <= (?2, ?3)",
