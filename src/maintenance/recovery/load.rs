@@ -214,10 +214,10 @@ impl ReadAhead {
                 // Only of a schedule that is in use, attempts are made meanwhile.
                 let beside_attempts = reads.verify
                     && (is_soon(from_ms, &*clock) || attempts.0.load(Ordering::Relaxed));
-                reads.adapt(started.elapsed(), beside_attempts);
                 if let Ok(page) = &page {
                     reads.adapt_contents(page);
                 }
+                reads.adapt(started.elapsed(), beside_attempts);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
                 }

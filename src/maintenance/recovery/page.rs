@@ -14,7 +14,10 @@ use std::time::Duration;
 /// Notifications read from the journal at a time: few at first, so that what is due is sent soon, then more with each
 /// page. Of a large page, more entries are of one lane, and Redis takes these together.
 pub(super) const FIRST_PAGE: usize = 250;
-const LARGEST_PAGE: usize = 16_000;
+/// Of places alone.
+const LARGEST_PAGE: usize = 48_000;
+/// If more than one in ten needs its content: that may have kilobytes of headers.
+const LARGEST_PAGE_WITH_CONTENTS: usize = 16_000;
 /// The largest page while attempts are made, or are about to begin: reading a larger one takes the time of a processor that
 /// they wait for, and whether they were late is known only when it has been read.
 const LARGEST_PAGE_BESIDE_ATTEMPTS: usize = 250;
@@ -39,6 +42,8 @@ pub(in crate::maintenance) struct PageReads {
     /// Whether the journal is asked again before an entry is sent.
     pub(super) verify: bool,
     contents: Contents,
+    /// Whether more than one in ten of the last page needed more than its place.
+    many_need_content: bool,
 }
 
 /// What is read of the notifications of a page.
@@ -74,6 +79,7 @@ impl PageReads {
                 Some(_) if window == Window::WHOLE => Contents::Whole,
                 Some(_) | None => Contents::WithoutBodies,
             },
+            many_need_content: false,
         }
     }
 
@@ -82,8 +88,9 @@ impl PageReads {
         let largest = match self.contents {
             _ if beside_attempts => LARGEST_PAGE_BESIDE_ATTEMPTS,
             Contents::Whole => LARGEST_PAGE_WITH_BODIES,
+            Contents::Places if !self.many_need_content => LARGEST_PAGE,
             Contents::WithoutBodies | Contents::Places | Contents::MostWithoutBodies => {
-                LARGEST_PAGE
+                LARGEST_PAGE_WITH_CONTENTS
             }
         };
         let limit = match took {
@@ -94,8 +101,10 @@ impl PageReads {
         self.limit = limit.clamp(SMALLEST_PAGE, largest);
     }
 
-    /// Fits what is read of the next page to how many of the last one needed more than their places.
+    /// Fits what is read of the next page to how many of the last one needed more than their places. Before
+    /// [`PageReads::adapt`].
     pub(in crate::maintenance) fn adapt_contents(&mut self, last: &LoadPage) {
+        self.many_need_content = last.need_content * 10 > last.len();
         if let Contents::Places | Contents::MostWithoutBodies = self.contents {
             self.contents = match last.need_content * 2 > last.len() {
                 true => Contents::MostWithoutBodies,

@@ -10,6 +10,7 @@ use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::domain::place::PlaceInLane;
+use crate::domain::priority::Priority;
 use crate::schedule::envelope::{self, BodyWriting};
 use crate::schedule::window::CONTENT_NEEDED_MS;
 use crate::schedule::{CLAIMED_EARLY_MS, Entry, Limits, ScheduleError};
@@ -17,6 +18,27 @@ use redis::Cmd;
 use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
+
+/// Where an entry waits in its lane.
+pub struct WaitingPlace {
+    /// Its score there.
+    pub score: i64,
+    /// When it is to be claimed, in milliseconds since 1970.
+    pub claimed_ms: i64,
+    /// Whether it has another than the usual priority.
+    pub is_ranked: bool,
+}
+
+impl WaitingPlace {
+    /// Of what was read in the journal without its content, so that the journal is asked before it is sent.
+    pub fn of(place: &PlaceInLane) -> Self {
+        Self {
+            score: envelope::place_score(place) - CLAIMED_EARLY_MS,
+            claimed_ms: place.due_ms - CLAIMED_EARLY_MS,
+            is_ranked: place.priority != Priority::Normal,
+        }
+    }
+}
 
 /// The `meta` hash of a partition.
 pub fn meta_key(partition: usize) -> String {
@@ -232,45 +254,41 @@ impl Context {
     /// has its content: most first attempts come soon, and a journal that loses what it has accepted last, as to a primary that
     /// fails, gets it back from here. Returns when it is to be claimed.
     pub fn add_registered(&self, command: &mut Cmd, entry: &Entry) -> i64 {
-        self.add(command, entry, false, true)
-    }
-
-    /// Adds the arguments for an entry that was read in the journal: key, lane, its score in the lane, and its envelope; of
-    /// one that is bare, only the header. Returns when it is to be claimed.
-    pub fn add_recorded(&self, command: &mut Cmd, entry: &Entry) -> i64 {
-        self.add(command, entry, self.may_be_bare(entry), false)
-    }
-
-    /// Adds the arguments for a place that was read in the journal, as [`Context::add_recorded`], without an envelope. Returns
-    /// when it is to be claimed.
-    pub fn add_place(&self, command: &mut Cmd, place: &PlaceInLane) -> i64 {
-        command
-            .arg(place.entry.key.as_str())
-            .arg(place.entry.lane.as_str())
-            .arg(envelope::place_score(place) - CLAIMED_EARLY_MS)
-            .arg("");
-        place.due_ms - CLAIMED_EARLY_MS
-    }
-
-    fn add(&self, command: &mut Cmd, entry: &Entry, is_bare: bool, is_new: bool) -> i64 {
         let notification = &entry.notification;
+        let place = self.place(entry, false);
+        command
+            .arg(notification.key.as_str())
+            .arg(notification.lane.as_str())
+            .arg(place.score)
+            .arg(notification.registered_ms)
+            .arg(self.encode(entry));
+        place.claimed_ms
+    }
+
+    /// Where an entry waits that was read in the journal.
+    pub fn place_of_recorded(&self, entry: &Entry) -> WaitingPlace {
+        self.place(entry, self.may_be_bare(entry))
+    }
+
+    /// The envelope of an entry that was read in the journal; of one that may be bare, only the header.
+    pub fn envelope_of_recorded(&self, entry: &Entry) -> Vec<u8> {
+        match self.may_be_bare(entry) {
+            true => envelope::encode_header(entry).to_vec(),
+            false => self.encode(entry),
+        }
+    }
+
+    fn place(&self, entry: &Entry, is_bare: bool) -> WaitingPlace {
         // The journal is asked first.
         let early_ms = match is_bare || entry.verify {
             true => CLAIMED_EARLY_MS,
             false => 0,
         };
-        command
-            .arg(notification.key.as_str())
-            .arg(notification.lane.as_str())
-            .arg(envelope::lane_score(notification, &entry.progress) - early_ms);
-        if is_new {
-            command.arg(notification.registered_ms);
+        WaitingPlace {
+            score: envelope::lane_score(&entry.notification, &entry.progress) - early_ms,
+            claimed_ms: entry.progress.next_due_ms() - early_ms,
+            is_ranked: entry.notification.priority != Priority::Normal,
         }
-        match is_bare {
-            true => command.arg(&envelope::encode_header(entry)[..]),
-            false => command.arg(self.encode(entry)),
-        };
-        entry.progress.next_due_ms() - early_ms
     }
 
     /// The channel as an argument of a script that places lanes: `publish_if_first` in `lanes.lua`.

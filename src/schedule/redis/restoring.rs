@@ -1,14 +1,13 @@
 //! Puts what is pending in the journal back into the schedule: whole entries, or places in lanes.
 
 use super::by_partition;
-use super::context::Context;
+use super::context::{Context, WaitingPlace};
 use super::partition::Partition;
 use crate::domain::lane::Lane;
 use crate::domain::place::PlaceInLane;
 use crate::schedule::envelope;
 use crate::schedule::{Entry, Restored, ScheduleError};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use redis::Cmd;
 
 /// Maximum number of entries restored by one script, and maximum of their bytes: a script must not block
 /// Redis for much longer than a millisecond.
@@ -17,16 +16,23 @@ const MOST_RESTORED_BYTES: usize = 512 * 1024;
 /// Maximum number of restore scripts that wait for a reply at a time: while Redis runs one, the next is on
 /// the network.
 const AT_ONCE: usize = 3;
+/// The arguments of `restore.lua` before those of the first lane, and of each lane beside its entries.
+const BEFORE_LANES: usize = 8;
+const LANE_ARGUMENTS: usize = 3;
 
 /// What a script puts back.
 pub trait Restorable: Sync {
     fn lane(&self) -> &Lane;
 
+    fn key(&self) -> &str;
+
     /// About how many bytes it adds to the command.
     fn estimated_bytes(&self) -> usize;
 
-    /// Adds its arguments. Returns when it is to be claimed, in milliseconds since 1970.
-    fn add(&self, context: &Context, command: &mut Cmd) -> i64;
+    fn place(&self, context: &Context) -> WaitingPlace;
+
+    /// Its envelope; of one that may be bare, only the header. `None` if only the places of such are known.
+    fn envelope(&self, context: &Context) -> Option<Vec<u8>>;
 }
 
 impl Restorable for Entry {
@@ -34,12 +40,20 @@ impl Restorable for Entry {
         &self.notification.lane
     }
 
+    fn key(&self) -> &str {
+        self.notification.key.as_str()
+    }
+
     fn estimated_bytes(&self) -> usize {
         envelope::estimated_bytes(self)
     }
 
-    fn add(&self, context: &Context, command: &mut Cmd) -> i64 {
-        context.add_recorded(command, self)
+    fn place(&self, context: &Context) -> WaitingPlace {
+        context.place_of_recorded(self)
+    }
+
+    fn envelope(&self, context: &Context) -> Option<Vec<u8>> {
+        Some(context.envelope_of_recorded(self))
     }
 }
 
@@ -48,12 +62,20 @@ impl Restorable for PlaceInLane {
         &self.entry.lane
     }
 
+    fn key(&self) -> &str {
+        self.entry.key.as_str()
+    }
+
     fn estimated_bytes(&self) -> usize {
         self.entry.key.as_str().len() + self.entry.lane.as_str().len()
     }
 
-    fn add(&self, context: &Context, command: &mut Cmd) -> i64 {
-        context.add_place(command, self)
+    fn place(&self, _context: &Context) -> WaitingPlace {
+        WaitingPlace::of(self)
+    }
+
+    fn envelope(&self, _context: &Context) -> Option<Vec<u8>> {
+        None
     }
 }
 
@@ -99,8 +121,8 @@ fn cut<'places, Item: Restorable>(
     parts
 }
 
-/// Restores one part. Its entries are encoded when it is sent, while Redis runs the script of the part
-/// before.
+/// Restores one part, of which those of one lane follow each other. Its entries are encoded when it is sent, while Redis runs the
+/// script of the part before.
 async fn call<Item: Restorable>(
     partition: &Partition,
     places: &[usize],
@@ -108,10 +130,31 @@ async fn call<Item: Restorable>(
 ) -> Result<Restored, ScheduleError> {
     let context = &partition.context;
     let mut command = context.call(&partition.restore);
-    command.arg(context.channel());
+    let waiting: Vec<(&Item, WaitingPlace)> = (places.iter())
+        .map(|place| (&items[*place], items[*place].place(context)))
+        .collect();
+    let lanes = || waiting.chunk_by(|(one, _), (next, _)| one.lane() == next.lane());
+    command
+        .arg(context.channel())
+        .arg(BEFORE_LANES + LANE_ARGUMENTS * lanes().count() + 2 * waiting.len())
+        .arg(u8::from(waiting.iter().any(|(_, place)| place.is_ranked)));
     let mut earliest_ms = i64::MAX;
-    for place in places {
-        earliest_ms = earliest_ms.min(items[*place].add(context, &mut command));
+    for lane in lanes() {
+        let claimed_ms = lane.iter().map(|(_, place)| place.claimed_ms).min();
+        let claimed_ms = claimed_ms.expect("invariant: a chunk is not empty");
+        earliest_ms = earliest_ms.min(claimed_ms);
+        command
+            .arg(lane[0].0.lane().as_str())
+            .arg(lane.len())
+            .arg(claimed_ms);
+        for (item, place) in lane {
+            command.arg(place.score).arg(item.key());
+        }
+    }
+    for (item, _) in &waiting {
+        if let Some(envelope) = item.envelope(context) {
+            command.arg(envelope);
+        }
     }
     let mut reply = context
         .run(&partition.bulk, &partition.restore, &command)

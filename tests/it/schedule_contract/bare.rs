@@ -318,6 +318,46 @@ async fn loading_again_changes_only_what_differs() {
     }
 }
 
+/// One script puts back what is of several lanes.
+#[tokio::test]
+async fn lanes_with_entries_that_are_here_in_different_ways_are_loaded_together() {
+    for loading in BOTH {
+        let scene = scene(WITH_WINDOW).await;
+        let leased = entry("shop", "leased", 0);
+        let lane_of_leased = std::slice::from_ref(&leased);
+        assert_eq!(scene.load_as(loading, lane_of_leased).await, (1, 0));
+        scene.claim_one_bare().await;
+        let whole = scene.fixture.put("shop", "whole", DUE_MS).await;
+        let moved = |due_ms| entry("shop", "moved", due_ms);
+        assert_eq!(scene.load_as(loading, &[moved(5_000)]).await, (1, 0));
+        let high = of_priority(entry("z", "high", DUE_MS + 2), Priority::High);
+        let all = [
+            entry("a", "a-later", 3_000),
+            entry("a", "a", DUE_MS),
+            leased.clone(),
+            whole.clone(),
+            moved(DUE_MS + 3),
+            entry("shop", "missing", DUE_MS + 1),
+            high,
+            entry("z", "z", DUE_MS),
+        ];
+        assert_eq!(scene.load_as(loading, &all).await, (5, 1), "{loading:?}");
+        assert_eq!(scene.load_as(loading, &all).await, (0, 0), "{loading:?}");
+        assert_eq!(scene.fixture.entry("whole").await, whole);
+        assert!(scene.holding("leased").await.expect("here").in_flight);
+        scene.fixture.turn_to(DUE_MS + 3);
+        let claimed = scene.fixture.claim(9).await;
+        assert_eq!(ids(&claimed.leases), ["whole"]);
+        let mut found = ids_of(&claimed.bare);
+        let at = |id: &str| found.iter().position(|found| *found == id);
+        assert!(at("high") < at("z"), "{found:?}");
+        found.sort_unstable();
+        assert_eq!(found, ["a", "high", "missing", "moved", "z"]);
+        scene.fixture.turn_to(3_000);
+        assert_eq!(ids_of(&scene.claim_bare(9).await), ["a-later"]);
+    }
+}
+
 #[tokio::test]
 async fn a_lane_that_was_lost_is_loaded_again() {
     for loading in BOTH {
