@@ -34,6 +34,7 @@ mod postgres_outages;
 mod postgres_partitions;
 mod postgres_reading;
 mod postgres_sharing;
+mod postgres_tls;
 mod recording;
 mod registering;
 mod resealing;

@@ -7,11 +7,11 @@
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -134,6 +134,44 @@ impl PostgresServer {
     /// Where it listens.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Has it accept TLS alone from now on: with this certificate and key, from clients that show a certificate of that
+    /// authority. All three are PEM texts.
+    #[allow(dead_code, reason = "the benchmarks use no TLS")]
+    pub async fn require_tls(&self, certificate: &str, key: &str, ca: &str) {
+        let data = data(self.dir.path());
+        let rules = "hostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n";
+        for (name, text) in [
+            ("server.crt", certificate),
+            ("server.key", key),
+            ("root.crt", ca),
+            ("pg_hba.conf", rules),
+        ] {
+            let path = data.join(name);
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours to change");
+            if let Some((user, group)) = other_than_root() {
+                chown(&path, Some(user), Some(group)).expect("ours to give");
+            }
+        }
+        let url = self.url("postgres");
+        let mut connection = connect(&url).await;
+        for statement in [
+            "ALTER SYSTEM SET ssl_ca_file = 'root.crt'",
+            "ALTER SYSTEM SET ssl = on",
+            "SELECT pg_reload_conf()",
+        ] {
+            run(&mut connection, statement).await;
+        }
+        let options: PgConnectOptions = url.parse().expect("a URL");
+        let refused = async {
+            // The server takes its files in a moment later.
+            while options.connect().await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        super::within("PostgreSQL to refuse what is no TLS", refused).await;
     }
 
     /// Stops all of its processes in their tracks: it keeps its connections and answers nobody.
