@@ -28,6 +28,7 @@
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
+//! | [`redis_tls`] | the certificates for TLS connections to Redis, read from their files |
 //! | [`tls_profile`] | the TLS configuration of an endpoint with own authorities or a client certificate |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
@@ -60,6 +61,7 @@ pub mod journal;
 pub mod keyring;
 pub mod maintenance;
 pub mod page;
+pub mod redis_tls;
 pub mod schedule;
 pub mod service;
 pub mod settings_sync;

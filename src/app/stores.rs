@@ -188,6 +188,7 @@ pub fn open_redis(
     };
     let options = Options {
         url: redis.expose().to_string(),
+        tls: config.schedule.redis_tls.clone(),
         partitions: config.schedule.partitions.into(),
         limits: limits(config, journal.is_some()),
         time,

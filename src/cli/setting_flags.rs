@@ -6,9 +6,12 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
 
 /// The settings of a server that the commands `audit` and `rebuild` need: where its stores are.
-const STORES: [&str; 8] = [
+const STORES: [&str; 11] = [
     "redis",
     "redis-url-file",
+    "redis-ca",
+    "redis-client-certificate",
+    "redis-client-key",
     "journal",
     "journal-url-file",
     "data-dir",

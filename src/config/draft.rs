@@ -14,6 +14,7 @@ use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::redis_url::RedisUrl;
 use crate::domain::signature::{SecretOrigin, SigningSecret};
+use crate::redis_tls::{BadTlsFile, RedisClientFiles, RedisTls};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(super) struct Draft {
     pub(super) other_master_key_file: Option<PathBuf>,
     pub(super) journal: Option<JournalConfig>,
     pub(super) drain_timeout: Option<Duration>,
+    pub(super) redis_ca: Option<PathBuf>,
+    pub(super) redis_client_certificate: Option<PathBuf>,
     pub(super) files: SecretFiles,
 }
 
@@ -42,6 +45,8 @@ impl Draft {
             other_master_key_file: None,
             journal: None,
             drain_timeout: None,
+            redis_ca: None,
+            redis_client_certificate: None,
             files: SecretFiles::default(),
         }
     }
@@ -74,7 +79,34 @@ impl Draft {
         let redis = &mut self.config.schedule.redis;
         let (names, file) = (("redis", "redis-url-file"), self.files.redis.as_deref());
         *redis = one_of(names, redis.take(), file, RedisUrl::parse)?;
+        self.config.schedule.redis_tls = self.redis_tls()?;
         Ok(())
+    }
+
+    /// The certificates for TLS connections to Redis, which are read once to see that they can be used.
+    fn redis_tls(&self) -> Result<RedisTls, ConfigError> {
+        const CA: &str = "redis-ca";
+        const CERTIFICATE: &str = "redis-client-certificate";
+        const KEY: &str = "redis-client-key";
+        let ca = self.redis_ca.clone();
+        let certificate = self.redis_client_certificate.clone();
+        let client = match (certificate, self.files.redis_client_key.clone()) {
+            (Some(certificate), Some(key)) => Some(RedisClientFiles { certificate, key }),
+            (None, None) => None,
+            (Some(_), None) => return Err(ConfigError::Together(CERTIFICATE, KEY)),
+            (None, Some(_)) => return Err(ConfigError::Together(KEY, CERTIFICATE)),
+        };
+        let tls = RedisTls { ca, client };
+        let redis = self.config.schedule.redis.as_ref();
+        if tls.is_given() && !redis.is_some_and(RedisUrl::is_tls) {
+            let name = if tls.ca.is_some() { CA } else { CERTIFICATE };
+            return Err(ConfigError::NeedsTls(name));
+        }
+        let texts = tls.read().and_then(|texts| tls.parse(&texts));
+        match texts {
+            Ok(_) => Ok(tls),
+            Err(BadTlsFile { path, problem }) => Err(ConfigError::File { path, problem }),
+        }
     }
 
     /// Reads all secrets from their files, if settings name some.
@@ -157,6 +189,8 @@ impl Draft {
             other_master_key_file,
             journal,
             drain_timeout,
+            redis_ca: _,
+            redis_client_certificate: _,
             files,
         } = self;
         if journal == Some(JournalConfig::None) && config.schedule.redis.is_none() {

@@ -50,4 +50,12 @@ pub enum ConfigError {
     /// A value is given, and a file with that value too.
     #[error("{0} and {1} are both given; give one of them")]
     Both(&'static str, &'static str),
+    /// The first is given without the second.
+    #[error("{0} is given without {1}; they belong together")]
+    Together(&'static str, &'static str),
+    /// Certificates for Redis are given, but its URL does not use TLS.
+    #[error(
+        "{0} needs a URL of Redis that begins with rediss://, rediss+sentinel:// or rediss+cluster://"
+    )]
+    NeedsTls(&'static str),
 }

@@ -20,6 +20,7 @@ mod trace_settings;
 mod values;
 
 pub use crate::domain::redis_url::RedisUrl;
+pub use crate::redis_tls::RedisTls;
 pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
 pub use master_key::{
@@ -108,6 +109,8 @@ pub struct ApiConfig {
 pub struct ScheduleConfig {
     /// The Redis server, sentinels or cluster for the schedule. `None`: the schedule is in memory.
     pub redis: Option<RedisUrl>,
+    /// The certificates for TLS connections to it.
+    pub redis_tls: RedisTls,
     /// How many replicas of Redis must have a change before it counts.
     pub replicas: u16,
     /// Maximum memory for a schedule in memory, in bytes.
@@ -247,6 +250,7 @@ impl ServeConfig {
             },
             schedule: ScheduleConfig {
                 redis: None,
+                redis_tls: RedisTls::default(),
                 replicas: 0,
                 memory_bytes: 512 * 1024 * 1024,
                 partitions: 1,

@@ -21,6 +21,7 @@ pub(super) struct SecretFiles {
     pub(super) api_key: Option<PathBuf>,
     pub(super) metrics_key: Option<PathBuf>,
     pub(super) redis: Option<PathBuf>,
+    pub(super) redis_client_key: Option<PathBuf>,
     pub(super) journal: Option<PathBuf>,
     pub(super) proxy: Option<PathBuf>,
     pub(super) otlp_headers: Option<PathBuf>,
@@ -34,11 +35,18 @@ impl SecretFiles {
             api_key,
             metrics_key,
             redis,
+            redis_client_key,
             journal,
             proxy,
             otlp_headers,
         } = self;
-        let keys = [signing_secret, api_key, metrics_key, otlp_headers];
+        let keys = [
+            signing_secret,
+            api_key,
+            metrics_key,
+            otlp_headers,
+            redis_client_key,
+        ];
         let urls = [redis, journal, proxy];
         keys.into_iter().chain(urls).flatten()
     }

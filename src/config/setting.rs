@@ -29,7 +29,7 @@ pub struct Setting {
     pub(super) set: fn(&mut Draft, &str) -> Result<(), String>,
 }
 
-/// A setting that names a file, which contains the value of another setting.
+/// A setting that names a file: it contains the value of another setting, or certificates or a key.
 pub(super) const fn in_file(
     name: &'static str,
     help: &'static str,

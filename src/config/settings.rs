@@ -68,6 +68,29 @@ pub static ALL: &[Setting] = &[
         "A file that contains the URL of Redis, instead of `redis`",
         |draft, text| put(&mut draft.files.redis, values::path(text).map(Some)),
     ),
+    in_file(
+        "redis-ca",
+        "A PEM file with the certificate authorities that are trusted for TLS connections to Redis, and no others",
+        |draft, text| put(&mut draft.redis_ca, values::path(text).map(Some)),
+    ),
+    in_file(
+        "redis-client-certificate",
+        "A PEM file with the certificate that is shown to Redis, and its chain; with `redis-client-key`",
+        |draft, text| {
+            let path = values::path(text).map(Some);
+            put(&mut draft.redis_client_certificate, path)
+        },
+    ),
+    in_file(
+        "redis-client-key",
+        "A PEM file with the private key of that certificate",
+        |draft, text| {
+            put(
+                &mut draft.files.redis_client_key,
+                values::path(text).map(Some),
+            )
+        },
+    ),
     Setting {
         name: "redis-wait",
         value: "REPLICAS",

@@ -22,11 +22,11 @@ pub struct Certificates(Box<str>);
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadCertificates {
     /// It is too long.
-    #[error("certificates are at most {LARGEST_CERTIFICATES} bytes of PEM")]
-    TooLong,
+    #[error("certificates are at most {0} bytes of PEM")]
+    TooLong(usize),
     /// There are too many.
-    #[error("there are at most {MOST_CERTIFICATES} certificates")]
-    TooMany,
+    #[error("there are at most {0} certificates")]
+    TooMany(usize),
     /// It has none.
     #[error("a PEM text that contains `-----BEGIN CERTIFICATE-----` is expected")]
     Missing,
@@ -50,8 +50,16 @@ impl Certificates {
     /// # Errors
     /// [`BadCertificates`].
     pub fn parse(text: &str) -> Result<Self, BadCertificates> {
-        if text.len() > LARGEST_CERTIFICATES {
-            return Err(BadCertificates::TooLong);
+        Self::parse_up_to(text, LARGEST_CERTIFICATES, MOST_CERTIFICATES)
+    }
+
+    /// Reads a text of at most `longest` bytes with at most `most` certificates.
+    ///
+    /// # Errors
+    /// [`BadCertificates`].
+    pub fn parse_up_to(text: &str, longest: usize, most: usize) -> Result<Self, BadCertificates> {
+        if text.len() > longest {
+            return Err(BadCertificates::TooLong(longest));
         }
         let blocks = pem::blocks(text)?;
         if blocks.iter().any(|block| block.label.contains("PRIVATE")) {
@@ -63,8 +71,8 @@ impl Certificates {
         if blocks.is_empty() {
             return Err(BadCertificates::Missing);
         }
-        if blocks.len() > MOST_CERTIFICATES {
-            return Err(BadCertificates::TooMany);
+        if blocks.len() > most {
+            return Err(BadCertificates::TooMany(most));
         }
         let mut own = String::with_capacity(text.len());
         for (index, block) in blocks.iter().enumerate() {
@@ -97,6 +105,12 @@ impl Certificates {
     #[must_use]
     pub fn first_expires_ms(&self) -> Option<i64> {
         self.expiries().first().copied()
+    }
+
+    /// When the next of them expires, in milliseconds since 1970.
+    #[must_use]
+    pub fn next_expires_ms(&self) -> Option<i64> {
+        self.expiries().into_iter().min()
     }
 
     /// When the last of them expires, in milliseconds since 1970.
@@ -203,6 +217,7 @@ mod tests {
         let at = |text: &str| timestamp::parse_ms(text).ok();
         assert_eq!(both.first_expires_ms(), at("2049-02-03T00:00:00Z"));
         assert_eq!(both.last_expires_ms(), at("2050-02-03T00:00:00Z"));
+        assert_eq!(both.next_expires_ms(), at("2049-02-03T00:00:00Z"));
         assert_eq!(Certificates::from_stored(both.as_str()), both);
         assert_eq!(Certificates::parse(both.as_str()), Ok(both.clone()));
         assert_eq!(format!("{both:?}"), "Certificates(2)");
@@ -224,10 +239,10 @@ mod tests {
             &one.replace("CERT", "X509 CERT"),
             BadCertificates::OtherBlock,
         );
-        check(&one.repeat(17), BadCertificates::TooMany);
+        check(&one.repeat(17), BadCertificates::TooMany(16));
         check(
             &"x".repeat(LARGEST_CERTIFICATES + 1),
-            BadCertificates::TooLong,
+            BadCertificates::TooLong(LARGEST_CERTIFICATES),
         );
         check(&one[..one.len() - 20], BadPem::Unended.into());
         let block = |bytes: &[u8]| pem::block(LABEL, bytes).to_string();

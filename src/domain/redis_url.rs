@@ -129,6 +129,12 @@ impl RedisUrl {
             );
         }
         check_database(url.path().trim_start_matches('/'))?;
+        if url.fragment().is_some() {
+            return Err(
+                "nothing may follow # in the URL; authorities of its own are named by redis-ca"
+                    .into(),
+            );
+        }
         let host = RedisHost {
             host: host.trim_matches(['[', ']']).to_string(),
             port: url.port().unwrap_or(SERVER_PORT),
@@ -152,6 +158,12 @@ impl RedisUrl {
     #[must_use]
     pub fn expose_server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether all connections use TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.text.starts_with("rediss")
     }
 
     /// What the addresses lead to.

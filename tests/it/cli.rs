@@ -6,6 +6,7 @@ mod exit_statuses;
 mod listen;
 mod migrate;
 pub mod program;
+mod redis_certificates;
 mod requests;
 mod secret_files;
 mod shell_files;

@@ -15,6 +15,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{
     Actor, EndpointRow, EndpointSet, ExpectedVersion, RemovingEndpoint, SettingEndpoint,
 };
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
@@ -93,6 +94,7 @@ impl Redis {
             owner: NO_JOURNAL.into(),
             signing: None,
             replicas: 0,
+            tls: RedisTls::default(),
             claim_times: ClaimTimes::default(),
         };
         let clock = Arc::new(ManualClock::at(now_ms));

@@ -2,11 +2,15 @@
 
 use super::clocks;
 use super::finding::Finding;
-use crate::config::{JournalConfig, ServeConfig};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{JournalConfig, RedisTls, ServeConfig};
 use crate::domain::redis_url::RedisKind;
+use crate::domain::timestamp;
 use crate::schedule::redis::survey::{RedisSurvey, ScheduleOwner, survey};
 
 const SUBJECT: &str = "redis";
+/// A certificate that expires within 14 days is named, in milliseconds.
+const EXPIRES_SOON_MS: i64 = 14 * 86_400_000;
 const NO_MEND: &str = "ask the operator of Redis, or look into the settings of the managed service";
 
 /// Looks at the Redis server of the settings. `journal`: the id of the journal. `None`: it has none yet if `is_new`, or
@@ -17,12 +21,29 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
         return vec![Finding::ok(SUBJECT, text)];
     };
     let partitions = usize::from(config.schedule.partitions);
-    let found = match survey(url.expose(), journal, partitions).await {
+    let expiries = expiries(&config.schedule.redis_tls, SystemClock.now_ms());
+    let found = match survey(
+        url.expose(),
+        &config.schedule.redis_tls,
+        journal,
+        partitions,
+    )
+    .await
+    {
         Ok(found) => found,
         Err(error) => {
             let text = format!("{url} cannot be used: {error}");
-            let mend = "check host, port, user and password in --redis, and that Redis runs: `redis-cli -u URL ping`";
-            return vec![Finding::problem(SUBJECT, text, mend)];
+            let mend = match url.is_tls() {
+                false => {
+                    "check host, port, user and password in --redis, and that Redis runs: `redis-cli -u URL ping`"
+                }
+                true => {
+                    "check host, port, user and password in --redis, --redis-ca, --redis-client-certificate and its key, and \
+                     that Redis runs: `redis-cli --tls --cacert FILE --cert FILE --key FILE -u URL ping`"
+                }
+            };
+            let problem = Finding::problem(SUBJECT, text, mend);
+            return [problem].into_iter().chain(expiries).collect();
         }
     };
     let server = found.server.as_deref().unwrap_or("version not told");
@@ -30,6 +51,7 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
         SUBJECT,
         format!("{url} can be reached ({server})"),
     )];
+    findings.extend(expiries);
     findings.extend(rights(&found));
     findings.extend(kind(&found, url.kind()));
     findings.extend(fail_over(&found, config));
@@ -45,6 +67,37 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
     });
     findings.push(clocks::compare("clock", "Redis", found.clock_ahead_ms));
     findings
+}
+
+/// Until when the certificates for TLS connections can be used. That an authority has expired is no obstacle: only what Redis
+/// shows is checked. But who renews authorities may have forgotten this file.
+fn expiries(tls: &RedisTls, now_ms: i64) -> Vec<Finding> {
+    const SUBJECT: &str = "redis certificates";
+    const MEND: &str =
+        "put a new one into its file: it is used by the next connection, without a restart";
+    // They were read a moment ago, with the settings.
+    let Ok(found) = tls.read().and_then(|texts| tls.parse(&texts)) else {
+        return Vec::new();
+    };
+    let finding = |name: &str, at_ms: i64, is_checked: bool| {
+        let at = timestamp::display_ms(at_ms);
+        match at_ms - now_ms {
+            ..=0 if is_checked => {
+                Finding::problem(SUBJECT, format!("{name} expired on {at}"), MEND)
+            }
+            ..=0 => Finding::warning(SUBJECT, format!("{name} expired on {at}"), MEND),
+            1..EXPIRES_SOON_MS => {
+                Finding::warning(SUBJECT, format!("{name} expires on {at}"), MEND)
+            }
+            _ => Finding::ok(SUBJECT, format!("{name} is valid until {at}")),
+        }
+    };
+    let ca = found.ca.and_then(|ca| ca.last_expires_ms());
+    let client = found.client.and_then(|(shown, _)| shown.next_expires_ms());
+    (ca.map(|at_ms| finding("redis-ca", at_ms, false))
+        .into_iter())
+    .chain(client.map(|at_ms| finding("redis-client-certificate", at_ms, true)))
+    .collect()
 }
 
 fn rights(found: &RedisSurvey) -> Vec<Finding> {
@@ -206,6 +259,8 @@ fn owner(owner: &ScheduleOwner) -> Finding {
 mod tests {
     use super::*;
     use crate::app::doctor::finding::FindingLevel;
+    use crate::redis_tls::RedisClientFiles;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use std::path::PathBuf;
 
     fn found() -> RedisSurvey {
@@ -273,5 +328,45 @@ mod tests {
         check(true, "always", &JournalConfig::None, FindingLevel::Ok);
         check(false, "everysec", &sqlite, FindingLevel::Warning);
         check(false, "always", &JournalConfig::None, FindingLevel::Warning);
+    }
+
+    #[test]
+    fn a_certificate_is_named_two_weeks_before_it_expires() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(["redis.example".to_string()]).expect("a name");
+        params.not_after = date_time_ymd(2030, 2, 3);
+        let path = |name: &str| dir.path().join(name);
+        let certificate = params.self_signed(&key).expect("made").pem();
+        std::fs::write(path("ca.pem"), &certificate).expect("written");
+        std::fs::write(path("client.key"), key.serialize_pem()).expect("written");
+        let tls = RedisTls {
+            ca: Some(path("ca.pem")),
+            client: Some(RedisClientFiles {
+                certificate: path("ca.pem"),
+                key: path("client.key"),
+            }),
+        };
+        let until_ms = timestamp::parse_ms("2030-02-03T00:00:00Z").expect("a time");
+        let (ok, warning) = (FindingLevel::Ok, FindingLevel::Warning);
+        for (before_ms, of_ca, of_client, said) in [
+            (EXPIRES_SOON_MS, ok, ok, "is valid until 2030-02-03"),
+            (
+                EXPIRES_SOON_MS - 1,
+                warning,
+                warning,
+                "expires on 2030-02-03",
+            ),
+            (1, warning, warning, "expires on 2030-02-03"),
+            (0, warning, FindingLevel::Problem, "expired on 2030-02-03"),
+        ] {
+            let found = expiries(&tls, until_ms - before_ms);
+            let levels: Vec<_> = found.iter().map(|finding| finding.level).collect();
+            assert_eq!(levels, [of_ca, of_client], "{before_ms}");
+            for (finding, name) in found.iter().zip(["redis-ca ", "redis-client-certificate "]) {
+                let text = &finding.text;
+                assert!(text.starts_with(name) && text.contains(said), "{text}");
+            }
+        }
     }
 }

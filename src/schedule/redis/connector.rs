@@ -3,6 +3,7 @@
 use super::recovery::server_run::ServerRun;
 use super::servers::{Servers, database_of, slot_of_tag};
 use crate::domain::redis_url::{RedisHost, RedisUrl};
+use crate::redis_tls::RedisTls;
 use crate::schedule::ScheduleError;
 use redis::aio::PubSub;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -42,10 +43,10 @@ impl Connector {
     /// Prepares connections to a URL; does not connect yet, but with Sentinel it begins to ask the sentinels.
     /// With `replicas` above 0, changes over [`PartitionServer::connect_for_changes`] count only when so many replicas have
     /// them.
-    pub fn new(url: &str, replicas: u16) -> Result<Self, ScheduleError> {
+    pub fn new(url: &str, tls: &RedisTls, replicas: u16) -> Result<Self, ScheduleError> {
         let url = RedisUrl::parse(url).map_err(ScheduleError::Unavailable)?;
         Ok(Self {
-            servers: Arc::new(Servers::open(&url).map_err(unavailable)?),
+            servers: Arc::new(Servers::open(&url, tls).map_err(unavailable)?),
             database: database_of(&url).map_err(unavailable)?,
             replicas,
         })

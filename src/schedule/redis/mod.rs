@@ -77,6 +77,7 @@ mod writes;
 
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
+use crate::redis_tls::RedisTls;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::{Limits, ScheduleError};
 use away::AwayPartitions;
@@ -111,6 +112,8 @@ pub enum Time {
 pub struct Options {
     /// See [`crate::domain::redis_url`].
     pub url: String,
+    /// The certificates for TLS.
+    pub tls: RedisTls,
     /// Number of partitions, 1 or more. The same for every instance, and never changed: it decides which
     /// partition has an entry.
     pub partitions: usize,
@@ -180,7 +183,7 @@ impl RedisSchedule {
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
         let clock = Arc::new(OffsetClock::new(clock));
         let loss = Arc::new(Loss::default());
-        let connector = Connector::new(&options.url, options.replicas)?;
+        let connector = Connector::new(&options.url, &options.tls, options.replicas)?;
         let many = options.partitions.max(1);
         let wakes = Arc::new(PartitionWakes::of(many, clock.clone()));
         let instances = Arc::new(ClaimingInstances::default());

@@ -12,6 +12,7 @@ use super::recovery::write_counters::Loss;
 use super::script::Script;
 use super::{NO_JOURNAL, foreign};
 use crate::clock::{Clock as _, SystemClock};
+use crate::redis_tls::RedisTls;
 use crate::schedule::ScheduleError;
 use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
@@ -79,11 +80,12 @@ pub enum ScheduleOwner {
 /// [`ScheduleError::Unavailable`] if the server cannot be reached, or refuses the user.
 pub async fn survey(
     url: &str,
+    tls: &RedisTls,
     journal: Option<&str>,
     partitions: usize,
 ) -> Result<RedisSurvey, ScheduleError> {
     let run = ServerRun::new(vec![meta_key(0)], || None, Arc::new(Loss::default()));
-    let connector = Connector::new(url, 0)?;
+    let connector = Connector::new(url, tls, 0)?;
     let server = connector.partition(0, Arc::new(run));
     let connection = server.connect(COMMAND_TIMEOUT);
     connection.ready().await?;

@@ -19,6 +19,7 @@ use ringback::domain::state::{Cause, State};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{
@@ -281,6 +282,7 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
         owner: journal.id().to_string(),
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock)).expect("a URL");

@@ -1,6 +1,7 @@
 //! `ringback doctor`: what it finds on healthy and on broken ground, and that it changes nothing.
 
 mod destinations;
+mod redis_certificates;
 mod stores;
 mod traces;
 

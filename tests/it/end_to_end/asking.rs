@@ -12,6 +12,7 @@ use reqwest::Method;
 use ringback::config::JournalConfig;
 use ringback::domain::key::Key;
 use ringback::domain::lane::{KeyInLane, Lane};
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
@@ -62,6 +63,7 @@ impl Scene {
             owner,
             signing: None,
             replicas: 0,
+            tls: RedisTls::default(),
             claim_times: ClaimTimes::default(),
         };
         let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));

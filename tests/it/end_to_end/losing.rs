@@ -13,6 +13,7 @@ use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
 use ringback::maintenance::recovery::load::load;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::window::Window;
 use ringback::schedule::{ClaimQuota, Limits, Schedule, SettingsSource};
@@ -142,6 +143,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         owner: journal.id().to_string(),
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");

@@ -8,6 +8,7 @@ use crate::support::within;
 use ringback::clock::ManualClock;
 use ringback::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use ringback::domain::state::State;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
 use ringback::schedule::{
@@ -50,6 +51,7 @@ fn options(url: String, partitions: usize, limits: Limits) -> Options {
         owner: "journal".into(),
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     }
 }

@@ -9,3 +9,4 @@ mod rights;
 mod scene;
 mod sentinels;
 mod servers;
+mod tls;

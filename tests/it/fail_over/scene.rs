@@ -7,6 +7,7 @@ use crate::support::redis_node::until;
 use crate::support::ringback::{
     CLUSTER_PARTITIONS, Server, Stores, config, fresh_postgres, redis_url, registration,
 };
+use ringback::config::RedisTls;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,16 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// A server with a journal in PostgreSQL and its schedule there.
 pub async fn serve(redis: &str) -> Server {
+    serve_with(redis, RedisTls::default()).await
+}
+
+/// Likewise, with certificates for its connections to Redis.
+pub async fn serve_with(redis: &str, tls: RedisTls) -> Server {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut config = config(dir.path(), Stores::Embedded);
     config.journal = fresh_postgres();
     config.schedule.redis = Some(redis_url(redis));
+    config.schedule.redis_tls = tls;
     if redis.contains("cluster") {
         config.schedule.partitions = CLUSTER_PARTITIONS;
     }

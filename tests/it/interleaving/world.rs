@@ -32,6 +32,7 @@ use ringback::maintenance::error::MaintenanceError;
 use ringback::maintenance::recovery::resync::Resync;
 use ringback::maintenance::repair::{RepairNotes, repair};
 use ringback::maintenance::window::WindowLoader;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
@@ -347,6 +348,7 @@ async fn schedule_on(
         owner,
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");

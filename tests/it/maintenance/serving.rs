@@ -9,6 +9,7 @@ use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
 use ringback::maintenance::REGISTRATION_MS;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable as _;
 use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
@@ -73,6 +74,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
             owner: NO_JOURNAL.to_string(),
             signing: None,
             replicas: 0,
+            tls: RedisTls::default(),
             claim_times: ClaimTimes::default(),
         },
         Arc::new(clock.clone()),

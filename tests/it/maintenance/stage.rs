@@ -12,6 +12,7 @@ use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Journal, Transition};
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{ClaimTimes, Options, RedisSchedule, Time};
@@ -317,6 +318,7 @@ async fn open_schedule(
         owner: owner.to_string(),
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");

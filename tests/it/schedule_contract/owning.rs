@@ -5,6 +5,7 @@ use super::redis::{command, options};
 use crate::support::redis::{connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::ScheduleMaintenance as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
@@ -36,6 +37,7 @@ impl Scene {
             owner: owner.into(),
             signing: signing.map(ToString::to_string),
             replicas: 0,
+            tls: RedisTls::default(),
             claim_times: ClaimTimes::default(),
             ..options(self.url.clone(), LIMITS)
         };

@@ -6,6 +6,7 @@ use crate::support::within;
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
+use ringback::redis_tls::RedisTls;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
 use ringback::schedule::redis::{ClaimTimes, NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::{ClaimQuota, Limits, Reservation, ScheduleError, Settlement};
@@ -29,6 +30,7 @@ pub fn options(url: String, limits: Limits) -> Options {
         owner: NO_JOURNAL.into(),
         signing: None,
         replicas: 0,
+        tls: RedisTls::default(),
         claim_times: UNHURRIED,
     }
 }

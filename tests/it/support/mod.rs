@@ -16,6 +16,7 @@ pub mod redis;
 pub mod redis_cluster;
 pub mod redis_node;
 pub mod redis_shared;
+pub mod redis_tls;
 pub mod refusing_port;
 pub mod ringback;
 pub mod sentinels;

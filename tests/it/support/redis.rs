@@ -84,6 +84,20 @@ impl RedisServer {
         panic!("no private Redis server came up in {TRIES} tries");
     }
 
+    /// Whether the program knows TLS. What is built from the sources without further options does not.
+    pub fn knows_tls() -> bool {
+        static KNOWS: OnceLock<bool> = OnceLock::new();
+        *KNOWS.get_or_init(|| {
+            let asked = Command::new(binary())
+                .args(["--port", "0", "--tls-port", "0", "--dir", "/nowhere/at/all"])
+                .output()
+                .expect("the program");
+            // It ends since the directory is not there, or since it does not know the setting before that.
+            let said = [asked.stdout, asked.stderr].concat();
+            !String::from_utf8_lossy(&said).contains("'tls-port")
+        })
+    }
+
     /// Starts a server on this port; `None` if it does not come up there.
     pub fn start_at(port: u16, arguments: &[String]) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -220,6 +234,11 @@ impl RedisServer {
             }
         };
         self.running = super::within("Redis to come up again", coming).await;
+    }
+
+    /// Its port without TLS.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Where it listens.

@@ -4,6 +4,7 @@
 //! believe is read from the nodes themselves, so everything is awaited by asking.
 
 use super::redis_node::{Node, acl_log, line_of, until};
+use super::redis_tls::RedisAuthority;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ const SLOTS: usize = 16_384;
 pub struct RedisCluster {
     nodes: Vec<Node>,
     ids: Vec<String>,
+    scheme: &'static str,
 }
 
 /// What a node believes about one node, itself perhaps.
@@ -47,6 +49,11 @@ impl RedisCluster {
 
     /// Starts one whose nodes have these arguments as well.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_as(arguments, None).await
+    }
+
+    /// Likewise, with an authority: everybody must use TLS, the nodes among themselves as well.
+    pub async fn start_as(arguments: &[&str], tls: Option<&RedisAuthority>) -> Self {
         let usual = ["--cluster-enabled", "yes"]
             .into_iter()
             .chain(["--cluster-config-file", "nodes.conf"])
@@ -58,17 +65,24 @@ impl RedisCluster {
             .chain(["--cluster-migration-barrier", "9"])
             .chain(["--databases", "1"])
             .chain(["--repl-diskless-sync-delay", "0"]);
-        let arguments = usual.chain(arguments.iter().copied()).map(String::from);
+        let for_tls: &[&str] = match tls {
+            Some(_) => &["--tls-cluster", "yes"],
+            None => &[],
+        };
+        let arguments = (usual.chain(arguments.iter().copied()))
+            .chain(for_tls.iter().copied())
+            .map(String::from);
         let arguments: Vec<String> = arguments.collect();
         let nodes: Vec<Node> = (0..NODES)
-            .map(|_| Node::start_in_cluster(&arguments))
+            .map(|_| Node::start_in_cluster(&arguments, tls))
             .collect();
         let ids = nodes.iter().map(|node| {
             let command = cluster(&["MYID"]);
             async move { node.run::<String>(&command).await }
         });
         let ids = join_all(ids).await;
-        let made = Self { nodes, ids };
+        let scheme = if tls.is_some() { "rediss" } else { "redis" };
+        let made = Self { nodes, ids, scheme };
         made.join().await;
         made
     }
@@ -132,7 +146,8 @@ impl RedisCluster {
             .nodes
             .iter()
             .map(|node| format!("127.0.0.1:{}", node.port()));
-        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
+        let nodes = nodes.collect::<Vec<_>>().join(",");
+        format!("{}+cluster://{nodes}", self.scheme)
     }
 
     /// How many nodes there are, dead ones included.

@@ -2,6 +2,7 @@
 
 use super::ports::HeldPort;
 use super::redis::RedisServer;
+use super::redis_tls::RedisAuthority;
 use super::within;
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult};
 use std::future::Future;
@@ -20,24 +21,38 @@ pub struct Node {
     pub server: RedisServer,
     /// Its port for clients, and that of the cluster bus if it has one.
     ports: Vec<HeldPort>,
+    /// If its port for clients is one for TLS: another one, for the tests alone.
+    _plain: Option<HeldPort>,
 }
 
 impl Node {
-    /// Starts one that holds data alone or for Sentinel.
-    pub fn start(arguments: &[String]) -> Self {
-        Self::start_at(|| vec![HeldPort::any()], arguments)
+    /// Starts one that holds data alone or for Sentinel. With an authority, its clients must use TLS.
+    pub fn start(arguments: &[String], tls: Option<&RedisAuthority>) -> Self {
+        Self::start_at(|| vec![HeldPort::any()], arguments, tls)
     }
 
     /// Starts one of a cluster.
-    pub fn start_in_cluster(arguments: &[String]) -> Self {
-        Self::start_at(|| HeldPort::pair().into(), arguments)
+    pub fn start_in_cluster(arguments: &[String], tls: Option<&RedisAuthority>) -> Self {
+        Self::start_at(|| HeldPort::pair().into(), arguments, tls)
     }
 
-    fn start_at(ports: impl Fn() -> Vec<HeldPort>, arguments: &[String]) -> Self {
+    fn start_at(
+        ports: impl Fn() -> Vec<HeldPort>,
+        arguments: &[String],
+        tls: Option<&RedisAuthority>,
+    ) -> Self {
         for _ in 0..TRIES {
             let ports = ports();
-            if let Some(server) = RedisServer::start_at(ports[0].number, arguments) {
-                return Self { server, ports };
+            let plain = tls.map(|_| HeldPort::any());
+            let for_tls = tls.map(|tls| tls.server_arguments(ports[0].number));
+            let arguments = [arguments, &for_tls.unwrap_or_default()].concat();
+            let at = plain.as_ref().unwrap_or(&ports[0]).number;
+            if let Some(server) = RedisServer::start_at(at, &arguments) {
+                return Self {
+                    server,
+                    ports,
+                    _plain: plain,
+                };
             }
         }
         panic!("no Redis server came up at {TRIES} free ports");
@@ -50,7 +65,7 @@ impl Node {
 
     /// Runs a command that must succeed.
     pub async fn run<Reply: FromRedisValue>(&self, command: &Cmd) -> Reply {
-        let answered = ask(self.port(), command).await;
+        let answered = ask(self.server.port(), command).await;
         answered.unwrap_or_else(|error| panic!("{:?}: {error}", words(command)))
     }
 
@@ -59,7 +74,7 @@ impl Node {
         if !self.server.is_there() {
             return None;
         }
-        ask(self.port(), command).await.ok()
+        ask(self.server.port(), command).await.ok()
     }
 
     /// A field of what it says about its replication.

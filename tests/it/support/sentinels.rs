@@ -4,6 +4,7 @@ use super::ports::HeldPort;
 use super::redis::Running;
 use super::redis_node::{Node, acl_log, ask, until, user_with};
 use super::redis_shared::SENTINEL_DATABASES;
+use super::redis_tls::RedisAuthority;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use std::collections::HashMap;
@@ -27,12 +28,15 @@ const READY: &str = "Sentinel ID is";
 pub struct Sentinels {
     nodes: Vec<Node>,
     sentinels: Vec<Sentinel>,
+    scheme: &'static str,
 }
 
 /// One sentinel.
 struct Sentinel {
     _running: Running,
     port: HeldPort,
+    /// If its port is one for TLS: another one, for the tests alone.
+    plain: Option<HeldPort>,
     _dir: TempDir,
 }
 
@@ -45,22 +49,32 @@ impl Sentinels {
     /// Starts some of which the servers have the user of the documents with these rights, and the sentinels with those, or neither
     /// if there are none.
     pub async fn start_for(rights: &[String], at_sentinels: &[String]) -> Self {
+        Self::start_with(rights, at_sentinels, None).await
+    }
+
+    /// Likewise, with an authority: everybody must use TLS, servers and sentinels among themselves as well.
+    pub async fn start_with(
+        rights: &[String],
+        at_sentinels: &[String],
+        tls: Option<&RedisAuthority>,
+    ) -> Self {
         let databases = SENTINEL_DATABASES.to_string();
         let arguments = ["--repl-diskless-sync-delay", "0", "--databases", &databases];
         let arguments = [arguments.map(String::from).to_vec(), user_with(rights)].concat();
-        let primary = Node::start(&arguments);
+        let primary = Node::start(&arguments, tls);
         let follow = [
             "--replicaof".to_string(),
             format!("127.0.0.1 {}", primary.port()),
         ];
         let arguments = [arguments, follow.to_vec()].concat();
-        let replicas = (0..REPLICAS).map(|_| Node::start(&arguments));
+        let replicas = (0..REPLICAS).map(|_| Node::start(&arguments, tls));
         let nodes: Vec<Node> = [primary].into_iter().chain(replicas).collect();
         let port = nodes[0].port();
-        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(port));
+        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(port, tls));
         let started = Self {
             sentinels: sentinels.collect(),
             nodes,
+            scheme: if tls.is_some() { "rediss" } else { "redis" },
         };
         for sentinel in &started.sentinels {
             sentinel.quicken().await;
@@ -80,7 +94,8 @@ impl Sentinels {
         let sentinels = self.sentinels.iter();
         let sentinels = sentinels.map(|sentinel| format!("127.0.0.1:{}", sentinel.port.number));
         let sentinels: Vec<String> = sentinels.collect();
-        format!("redis+sentinel://{}/{NAME}", sentinels.join(","))
+        let scheme = self.scheme;
+        format!("{scheme}+sentinel://{}/{NAME}", sentinels.join(","))
     }
 
     /// Likewise, for the user of the documents.
@@ -268,18 +283,24 @@ impl Sentinels {
 
 impl Sentinel {
     /// Starts one that watches the server at this port.
-    fn start(primary: u16) -> Self {
+    fn start(primary: u16, tls: Option<&RedisAuthority>) -> Self {
         for _ in 0..TRIES {
             let port = HeldPort::any();
+            let plain = tls.map(|_| HeldPort::any());
+            let for_tls = tls.map_or(Vec::new(), |tls| tls.settings(port.number));
+            let for_tls = for_tls
+                .iter()
+                .map(|(name, value)| format!("{name} {value}\n"));
             let dir = tempfile::tempdir().expect("a temporary directory");
             let settings = format!(
                 "bind 127.0.0.1\nport {}\ndir {}\n\
                  sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
                  sentinel down-after-milliseconds {NAME} {PATIENT_MS}\n\
                  sentinel failover-timeout {NAME} 2000\n\
-                 sentinel parallel-syncs {NAME} 1\n",
-                port.number,
+                 sentinel parallel-syncs {NAME} 1\n{}",
+                plain.as_ref().unwrap_or(&port).number,
                 dir.path().display(),
+                for_tls.collect::<String>(),
             );
             // It writes what it learns into the same file.
             let file = dir.path().join("sentinel.conf");
@@ -288,6 +309,7 @@ impl Sentinel {
                 return Self {
                     _running: running,
                     port,
+                    plain,
                     _dir: dir,
                 };
             }
@@ -307,7 +329,8 @@ impl Sentinel {
     }
 
     async fn ask<Reply: redis::FromRedisValue>(&self, command: &Cmd) -> Option<Reply> {
-        ask(self.port.number, command).await.ok()
+        let port = self.plain.as_ref().unwrap_or(&self.port);
+        ask(port.number, command).await.ok()
     }
 
     /// The port of the primary, as it says.

@@ -74,6 +74,7 @@ impl Cluster {
 
     /// See [`super::Servers::locate`].
     pub async fn locate(&self, slot: u16) -> Result<LocatedServer, RedisError> {
+        self.settings.read_certificates().await;
         let refreshed = self.refresh().await;
         if let Some((host, version)) = self.primary_of(slot) {
             return self.located(host, version);
@@ -104,6 +105,7 @@ impl Cluster {
 
     /// See [`super::Servers::locate_any`].
     pub async fn locate_any(&self, number: usize) -> Result<LocatedServer, RedisError> {
+        self.settings.read_certificates().await;
         // Without a new map, those of before may still answer.
         let _ = self.refresh().await;
         // The nodes of the URL are among them, so there is one.

@@ -4,16 +4,20 @@
 //! when [`Servers::version`] has changed. It reports here when calls fail and when a server redirects a call. Nothing here
 //! sends calls of the schedule.
 
+mod certificate_files;
 mod cluster;
 mod sentinel;
 mod slots;
 
 use crate::domain::redis_url::{RedisHost, RedisKind, RedisUrl};
+use crate::redis_tls::RedisTls;
+use certificate_files::CertificateFiles;
 use cluster::Cluster;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisError};
 use sentinel::Sentinels;
 pub use slots::slot_of_tag;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The socket fails if sent data is not acknowledged for this time. Otherwise it would not be noticed that
@@ -23,7 +27,10 @@ const USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The servers of one schedule.
 pub enum Servers {
     /// One server.
-    One { client: Client, host: RedisHost },
+    One {
+        settings: NodeSettings,
+        host: RedisHost,
+    },
     /// The primary that Sentinel names.
     Sentinel(Sentinels),
     /// The nodes of a cluster.
@@ -41,16 +48,17 @@ pub struct LocatedServer {
 }
 
 impl Servers {
-    /// Prepares the servers of a URL. With Sentinel, tasks begin to ask the sentinels.
+    /// Prepares the servers of a URL, and reads the certificates in the files of `tls`. With Sentinel, tasks begin to ask the
+    /// sentinels.
     ///
     /// # Errors
-    /// Says what is wrong with the URL.
-    pub fn open(url: &RedisUrl) -> Result<Self, RedisError> {
-        let settings = NodeSettings::of(url)?;
+    /// Says what is wrong with the URL or with the certificates.
+    pub fn open(url: &RedisUrl, tls: &RedisTls) -> Result<Self, RedisError> {
+        let settings = NodeSettings::of(url, tls)?;
         let hosts = url.hosts().to_vec();
         Ok(match url.kind() {
             RedisKind::Server => Self::One {
-                client: Client::open(settings.info)?,
+                settings,
                 host: hosts.into_iter().next().expect("invariant: at least one"),
             },
             RedisKind::Sentinel(name) => {
@@ -84,11 +92,14 @@ impl Servers {
     /// Says why it is not known.
     pub async fn locate(&self, slot: u16) -> Result<LocatedServer, RedisError> {
         match self {
-            Self::One { client, host } => Ok(LocatedServer {
-                client: client.clone(),
-                host: host.clone(),
-                version: 0,
-            }),
+            Self::One { settings, host } => {
+                settings.read_certificates().await;
+                Ok(LocatedServer {
+                    client: settings.client(host)?,
+                    host: host.clone(),
+                    version: 0,
+                })
+            }
             Self::Sentinel(sentinels) => sentinels.locate().await,
             Self::Cluster(cluster) => cluster.locate(slot).await,
         }
@@ -154,10 +165,11 @@ impl Servers {
 #[derive(Clone)]
 pub struct NodeSettings {
     info: ConnectionInfo,
+    certificates: Option<Arc<CertificateFiles>>,
 }
 
 impl NodeSettings {
-    fn of(url: &RedisUrl) -> Result<Self, RedisError> {
+    fn of(url: &RedisUrl, tls: &RedisTls) -> Result<Self, RedisError> {
         let keepalive = TcpKeepalive::new()
             .with_time(Duration::from_secs(10))
             .with_interval(USER_TIMEOUT);
@@ -167,8 +179,13 @@ impl NodeSettings {
         #[cfg(target_os = "linux")]
         let tcp = tcp.set_user_timeout(USER_TIMEOUT);
         let info = url.expose_server().into_connection_info()?;
+        let certificates = match tls.is_given() {
+            true => Some(Arc::new(CertificateFiles::open(tls.clone())?)),
+            false => None,
+        };
         Ok(Self {
             info: info.set_tcp_settings(tcp),
+            certificates,
         })
     }
 
@@ -177,10 +194,21 @@ impl NodeSettings {
         self.info.redis_settings().db()
     }
 
-    /// A client of the server at this address.
+    /// Reads the files with certificates again, if there are any: before a connection is opened.
+    async fn read_certificates(&self) {
+        if let Some(certificates) = &self.certificates {
+            certificates.read_again().await;
+        }
+    }
+
+    /// A client of the server at this address, with the certificates that were read last.
     fn client(&self, host: &RedisHost) -> Result<Client, RedisError> {
         let (name, port) = (host.host.clone(), host.port);
-        let address = match self.info.addr() {
+        let given = match &self.certificates {
+            Some(certificates) => certificates.address(),
+            None => self.info.addr().clone(),
+        };
+        let address = match given {
             ConnectionAddr::TcpTls {
                 insecure,
                 tls_params,
@@ -188,8 +216,8 @@ impl NodeSettings {
             } => ConnectionAddr::TcpTls {
                 host: name,
                 port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
+                insecure,
+                tls_params,
             },
             _ => ConnectionAddr::Tcp(name, port),
         };
@@ -201,6 +229,7 @@ impl NodeSettings {
         let settings = self.info.redis_settings().clone().set_db(0);
         Self {
             info: self.info.clone().set_redis_settings(settings),
+            certificates: self.certificates.clone(),
         }
     }
 
@@ -211,6 +240,7 @@ impl NodeSettings {
         let none = redis::RedisConnectionInfo::default().set_protocol(settings.protocol());
         Some(Self {
             info: self.info.clone().set_redis_settings(none),
+            certificates: self.certificates.clone(),
         })
     }
 }
@@ -220,5 +250,5 @@ impl NodeSettings {
 /// # Errors
 /// Says what is wrong with the URL.
 pub fn database_of(url: &RedisUrl) -> Result<i64, RedisError> {
-    Ok(NodeSettings::of(url)?.database())
+    Ok(NodeSettings::of(url, &RedisTls::default())?.database())
 }

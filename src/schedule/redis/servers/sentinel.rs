@@ -145,6 +145,7 @@ impl Sentinels {
 
     /// See [`super::Servers::locate`].
     pub async fn locate(&self) -> Result<LocatedServer, RedisError> {
+        self.shared.settings.read_certificates().await;
         let mut view = self.shared.view.subscribe();
         let version = self.version();
         // Fails only if the sender was dropped, and `self` has it.
@@ -208,6 +209,7 @@ impl SentinelShared {
         &self,
         host: &RedisHost,
     ) -> Result<(MultiplexedConnection, PubSub), RedisError> {
+        self.settings.read_certificates().await;
         let settings = self.settings.of_sentinel();
         let connected = connect_with(&settings, host).await;
         match (connected, settings.without_password()) {
