@@ -211,6 +211,16 @@ fn judge(
     }
 }
 
+/// Whether the schedule has what is due then in the journal, as far as its place tells: it is bare and due at that time, or it is
+/// leased.
+pub fn is_at_place(holding: Option<Holding>, due_ms: i64) -> bool {
+    holding.is_some_and(|holding| match holding.progress {
+        _ if holding.in_flight => true,
+        HeldProgress::Due(held_ms) => held_ms.abs_diff(due_ms) <= SAME_TIME_MS.unsigned_abs(),
+        HeldProgress::Whole(_) => false,
+    })
+}
+
 fn agree(journal: &Progress, schedule: HeldProgress) -> bool {
     let apart_ms = journal.next_due_ms().abs_diff(schedule.next_due_ms());
     let step = |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
@@ -325,6 +335,24 @@ mod tests {
         let mut other = progress();
         other.attempts = 1;
         check(due_ms - 1, holding(other), Some(DifferenceKind::Elsewhere));
+    }
+
+    #[test]
+    fn a_place_tells_of_what_is_bare_or_leased_alone() {
+        let due_ms = progress().next_due_ms();
+        let bare = |held_ms| {
+            holding(progress()).map(|holding| Holding {
+                progress: HeldProgress::Due(held_ms),
+                ..holding
+            })
+        };
+        assert!(is_at_place(bare(due_ms), due_ms));
+        assert!(is_at_place(bare(due_ms - SAME_TIME_MS), due_ms));
+        assert!(!is_at_place(bare(due_ms - SAME_TIME_MS - 1), due_ms));
+        assert!(!is_at_place(bare(due_ms + SAME_TIME_MS + 1), due_ms));
+        assert!(!is_at_place(holding(progress()), due_ms));
+        assert!(is_at_place(leased(), due_ms));
+        assert!(!is_at_place(None, due_ms));
     }
 
     #[test]

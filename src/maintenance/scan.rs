@@ -7,12 +7,15 @@
 //! read, soonest due first. One that is made due earlier meanwhile, before what was read, may be missed; the next scan reads
 //! it.
 
-use super::difference::{Difference, find_among, find_until, must_be_held_until};
+use super::difference::{Difference, find_among, find_until, is_at_place, must_be_held_until};
 use super::error::MaintenanceError;
+use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
+use crate::domain::place::PlaceInLane;
 use crate::domain::state::State;
 use crate::journal::{
-    Cursor, Filter, Journal, Order, PageBodies, Pending, Standing, UnreadableNotification,
+    Cursor, Filter, Journal, JournalError, Order, PageBodies, Pending, Standing,
+    UnreadableNotification,
 };
 use crate::schedule::{Holding, Schedule};
 use std::collections::BTreeSet;
@@ -36,6 +39,14 @@ impl ScanPosition {
     pub const START: Self = Self::Pending(None);
     /// The beginning, if only what must be in the schedule is to be read in the journal.
     pub const DUE: Self = Self::Due(None);
+
+    /// After a page of what must be in the schedule.
+    fn after_due(next: Option<Cursor>) -> Self {
+        match next {
+            Some(next) => Self::Due(Some(next)),
+            None => Self::Held(None),
+        }
+    }
 
     /// The text that the journal stores.
     #[must_use]
@@ -120,6 +131,11 @@ impl BareTurn {
 }
 
 impl Pick {
+    /// Whether nothing but the age of a registration may exclude a notification.
+    fn is_by_age_alone(&self) -> bool {
+        self.topic.is_none() && self.due_after_ms.is_none()
+    }
+
     fn includes(&self, pending: &Pending) -> bool {
         let notification = &pending.notification;
         let topic = notification.key.topic();
@@ -196,29 +212,22 @@ pub async fn compare(
         }
         ScanPosition::Due(cursor) => {
             let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
-            let reading = journal.pending_page(*cursor, held_until_ms, limit, PageBodies::None);
-            let (page, next) = reading.await?;
-            let is_picked = |pending: &&Pending| pick.includes(pending);
-            let read: Vec<(KeyInLane, Option<Standing>)> = page
-                .iter()
-                .filter(is_picked)
-                .map(|pending| {
-                    let entry = Standing::of_pending(pending);
-                    (pending.notification.key_in_lane(), Some(entry))
-                })
-                .collect();
-            Ok(ScanPage {
-                pending: read.len() as u64,
-                later: 0,
-                held: 0,
-                differences: find_until(journal, schedule, &read, held_until_ms).await?,
-                // Reading the page has logged them.
-                unreadable: Vec::new(),
-                next: match next {
-                    Some(next) => ScanPosition::Due(Some(next)),
-                    None => ScanPosition::Held(None),
+            let range = DueRange {
+                cursor: *cursor,
+                until_ms: held_until_ms,
+                limit,
+            };
+            let by_place = schedule.leaves_content() && pick.is_by_age_alone();
+            match by_place {
+                true => match compare_places(journal, schedule, pick, &range).await {
+                    // The page without bodies leaves out and logs what cannot be read.
+                    Err(MaintenanceError::Journal(
+                        JournalError::Corrupt(_) | JournalError::Refused(_),
+                    )) => compare_due(journal, schedule, pick, &range).await,
+                    compared => compared,
                 },
-            })
+                false => compare_due(journal, schedule, pick, &range).await,
+            }
         }
         ScanPosition::Held(cursor) => {
             let page = schedule.scan(cursor.as_deref(), limit).await?;
@@ -247,6 +256,80 @@ pub async fn compare(
             next: ScanPosition::End,
         }),
     }
+}
+
+/// What is read of the journal by due time.
+struct DueRange {
+    cursor: Option<Cursor>,
+    until_ms: i64,
+    limit: usize,
+}
+
+/// Compares a page of what must be in the schedule.
+async fn compare_due(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    pick: &Pick,
+    range: &DueRange,
+) -> Result<ScanPage, MaintenanceError> {
+    let reading = journal.pending_page(range.cursor, range.until_ms, range.limit, PageBodies::None);
+    let (page, next) = reading.await?;
+    let read = picked(page, pick);
+    Ok(ScanPage {
+        pending: read.len() as u64,
+        later: 0,
+        held: 0,
+        differences: find_until(journal, schedule, &read, range.until_ms).await?,
+        // Reading the page has logged them.
+        unreadable: Vec::new(),
+        next: ScanPosition::after_due(next),
+    })
+}
+
+/// Likewise, where most of the schedule is bare. Such an entry says no more than its place, so only places are read, and the rest only
+/// of those that the schedule does not have there: this takes the journal half the time.
+async fn compare_places(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    pick: &Pick,
+    range: &DueRange,
+) -> Result<ScanPage, MaintenanceError> {
+    let page = journal
+        .places_page(range.cursor, range.until_ms, range.limit)
+        .await?;
+    let places: Vec<&PlaceInLane> = page.places.iter().chain(&page.need_content).collect();
+    let entries: Vec<KeyInLane> = places.iter().map(|place| place.entry.clone()).collect();
+    let holdings = schedule.holds(&entries).await?;
+    let others: Vec<Key> = (places.iter().zip(holdings))
+        .filter(|(place, holding)| !is_at_place(*holding, place.due_ms))
+        .map(|(place, _)| place.entry.key.clone())
+        .collect();
+    let at_place = places.len() - others.len();
+    // One that is not pending any more has ended meanwhile, or was set aside.
+    let pendings = journal.pendings(&others).await?.into_iter().flatten();
+    let read = picked(pendings, pick);
+    Ok(ScanPage {
+        pending: (at_place + read.len()) as u64,
+        later: 0,
+        held: 0,
+        differences: find_until(journal, schedule, &read, range.until_ms).await?,
+        unreadable: Vec::new(),
+        next: ScanPosition::after_due(page.next),
+    })
+}
+
+/// Those of a page that are picked, as they are compared.
+fn picked(
+    page: impl IntoIterator<Item = Pending>,
+    pick: &Pick,
+) -> Vec<(KeyInLane, Option<Standing>)> {
+    page.into_iter()
+        .filter(|pending| pick.includes(pending))
+        .map(|pending| {
+            let entry = Standing::of_pending(&pending);
+            (pending.notification.key_in_lane(), Some(entry))
+        })
+        .collect()
 }
 
 #[cfg(test)]

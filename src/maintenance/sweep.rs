@@ -7,7 +7,8 @@
 //! In the other direction, four hundred entries a second are read in the schedule. Each of their rows is somewhere else in the
 //! journal, so at most a hundred a second are looked up there: of those whose content is in the journal alone, one in eight in
 //! each run, another one each time, since their attempts ask the journal first ([`super::scan::BareTurn`]). A million of these take an hour and a half in
-//! both directions. With a horizon, it reads of the journal only what must be in the schedule. The journal stores its position,
+//! both directions. With a horizon, it reads of the journal only what must be in the schedule, and of that the places alone if the
+//! schedule has it bare there. The journal stores its position,
 //! so it completes even if servers are restarted often.
 
 use super::REGISTRATION_MS;

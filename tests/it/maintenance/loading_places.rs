@@ -1,13 +1,18 @@
 //! Loading a Redis that leaves content to the journal: with places in lanes, and with the content of those that need it.
 
-use super::stage::Stage;
-use crate::journal_contract::samples::{START_MS, key, registering_at, registration};
+use super::stage::{HORIZON_MS, Stage};
+use crate::journal_contract::samples::{START_MS, key, place, registering_at, registration};
 use crate::support::postgres::{connect, run};
+use ringback::clock::Clock as _;
 use ringback::domain::notification::Registration;
 use ringback::domain::order::{OrderMode, OrderPlace};
+use ringback::domain::place::PlaceInLane;
+use ringback::domain::priority::Priority;
 use ringback::journal::decorator::{JournalCall, JournalDecorator};
 use ringback::journal::{Journal, JournalError, Registering};
 use ringback::maintenance::recovery::load::Loader;
+use ringback::maintenance::repair::Repaired;
+use ringback::maintenance::sweep::Sweep;
 use ringback::schedule::HeldProgress;
 use std::sync::{Arc, Mutex};
 
@@ -99,6 +104,54 @@ async fn if_most_of_a_page_needs_content_the_next_is_read_with_it() {
     assert_eq!(journal.calls(JournalCall::Pendings), 1);
     assert_eq!(journal.calls(JournalCall::PendingPage), 8);
     assert!(journal.calls(JournalCall::PlacesPage) > 2);
+}
+
+/// Of what is bare, the sweep reads the place alone; the rest of what is not there, or not at that time.
+#[tokio::test]
+async fn the_sweep_reads_only_places_of_what_is_bare() {
+    let stage = Stage::postgres_with_window().await;
+    for number in 0..10 {
+        stage
+            .journal_one(&number.to_string(), 60_000 + number)
+            .await;
+    }
+    assert_eq!(load(&stage, stage.journal.clone()).await, 10);
+    let journal = CountedJournal::around(&stage.journal);
+    let mut sweep = Sweep::new(journal.clone(), stage.schedule.clone());
+    // It compares what was registered some time ago.
+    let now_ms = stage.clock.now_ms() + 10 * HORIZON_MS;
+    assert_eq!(
+        sweep.pass(now_ms).await.expect("compared"),
+        Repaired::default()
+    );
+    assert!(journal.calls(JournalCall::PlacesPage) > 0);
+    assert_eq!(journal.calls(JournalCall::PendingPage), 0);
+    assert_eq!(journal.calls(JournalCall::Pendings), 0);
+
+    stage.unschedule("3").await;
+    let elsewhere = PlaceInLane {
+        entry: place(&key("4")),
+        due_ms: START_MS + 65_000,
+        priority: Priority::Normal,
+    };
+    let moved = stage.schedule.restore_places(&[elsewhere]).await;
+    assert_eq!(moved.expect("moved").moved, 1);
+    let repaired = sweep.pass(now_ms).await.expect("compared");
+    let expected = Repaired {
+        restored: 1,
+        moved: 1,
+        ..Repaired::default()
+    };
+    assert_eq!(repaired, expected);
+    assert_eq!(journal.calls(JournalCall::PendingPage), 0);
+    for (id, at_ms) in [("3", 60_003), ("4", 60_004)] {
+        let due_ms = stage.held(id).await.expect("held").progress.next_due_ms();
+        assert!(due_ms.abs_diff(START_MS + at_ms) <= 20, "{id}: {due_ms}");
+    }
+    // What is young may still be on its way.
+    stage.unschedule("5").await;
+    let repaired = sweep.pass(stage.clock.now_ms()).await.expect("compared");
+    assert_eq!(repaired, Repaired::default());
 }
 
 /// Of such a page, everything is read as without places, and only what is damaged is left out.
