@@ -81,6 +81,19 @@ impl RedisTls {
         Ok(RedisTlsTexts { ca, client })
     }
 
+    /// Reads the files, and what they contain. Twice if need be: all of them may be replaced between two readings.
+    ///
+    /// # Errors
+    /// As [`RedisTls::read`] and [`RedisTls::parse`].
+    pub fn load(&self) -> Result<(RedisTlsTexts, RedisCertificates), BadTlsFile> {
+        let load = || {
+            let texts = self.read()?;
+            let found = self.parse(&texts)?;
+            Ok((texts, found))
+        };
+        load().or_else(|_: BadTlsFile| load())
+    }
+
     /// What these texts, which were in the files, contain.
     ///
     /// # Errors

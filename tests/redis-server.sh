@@ -30,6 +30,7 @@ main() {
 offer() {
   [[ -f $1 && -x $1 ]] || return 0
   if new_enough "$1"; then
+    knows_tls "$1" || note "$1 was built without TLS, so the tests of TLS to Redis say that they were not tried"
     answer "$(cd "$(dirname "$1")" && pwd)/$(basename "$1")"
   fi
   note "passing over $1: it does not run here, or is older than 6.2"
@@ -41,6 +42,11 @@ new_enough() {
   text=$("$1" --version) || return 1
   [[ $text =~ (Redis|Valkey)\ server\ v=([0-9]+)\.([0-9]+) ]] || return 1
   ((BASH_REMATCH[2] > 6 || (BASH_REMATCH[2] == 6 && BASH_REMATCH[3] >= 2)))
+}
+
+# A server without TLS complains about the first of its settings; any other complains that there is no such directory.
+knows_tls() {
+  ! "$1" --tls-port 0 --dir /nowhere/at/all 2>&1 | grep -q "tls-port"
 }
 
 offer_path() {

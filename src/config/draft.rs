@@ -102,8 +102,7 @@ impl Draft {
             let name = if tls.ca.is_some() { CA } else { CERTIFICATE };
             return Err(ConfigError::NeedsTls(name));
         }
-        let texts = tls.read().and_then(|texts| tls.parse(&texts));
-        match texts {
+        match tls.load() {
             Ok(_) => Ok(tls),
             Err(BadTlsFile { path, problem }) => Err(ConfigError::File { path, problem }),
         }

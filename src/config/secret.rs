@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use crate::domain::signature::SigningSecret;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt, PermissionsExt as _};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -50,10 +50,17 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
         .map_err(|error| unusable(dir, &format!("the directory cannot be created: {error}")))
 }
 
-/// Whether a file can be read or written by others than its owner. `false` if there is none.
+/// Whether a file can be read or written by others than its owner. `false` if there is none. What root owns may be read by its
+/// group: that is how a server with a user of its own can read a file that somebody else renews.
 #[must_use]
 pub fn is_exposed(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
+    fs::metadata(path).is_ok_and(|file| {
+        let forbidden = match file.uid() {
+            0 => 0o037,
+            _ => 0o077,
+        };
+        file.permissions().mode() & forbidden != 0
+    })
 }
 
 /// Reads the secret in this directory. `None` if there is no secret.
@@ -146,8 +153,11 @@ mod tests {
         let file = dir.join(SECRET_FILE);
         assert_eq!(mode(&file), 0o600);
         assert!(!is_exposed(&file) && !is_exposed(&dir.join("missing")));
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("changed");
-        assert!(is_exposed(&file));
+        let is_of_root = fs::metadata(&file).expect("there").uid() == 0;
+        for (mode, expected) in [(0o604, true), (0o620, true), (0o640, !is_of_root)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("changed");
+            assert_eq!(is_exposed(&file), expected, "{mode:o}");
+        }
         assert_eq!(fs::read_dir(&dir).expect("a directory").count(), 1);
     }
 

@@ -131,7 +131,7 @@ impl RedisUrl {
         check_database(url.path().trim_start_matches('/'))?;
         if url.fragment().is_some() {
             return Err(
-                "nothing may follow # in the URL; authorities of its own are named by redis-ca"
+                "nothing may follow # in the URL; the certificate authorities to trust are named by redis-ca"
                     .into(),
             );
         }
@@ -312,6 +312,7 @@ mod tests {
             check(text, "not a URL like");
         }
         check("redis://hunter2@a/x", "the number of a database");
+        check("rediss://hunter2@a/1#insecure", "redis-ca");
         check("redis://hunter2@a:1,b:2", "");
         check("redis+sentinel://hunter2@a:1", "the name of the primary");
         check("redis+sentinel://hunter2@a:1/", "the name of the primary");

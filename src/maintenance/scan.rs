@@ -100,6 +100,8 @@ pub struct Pick {
     /// Of the entries of the schedule whose content is in the journal alone: those that this run looks up. All others are
     /// looked up in every run.
     pub bare: BareTurn,
+    /// Whether only places are read first of what must be in the schedule, if the schedule leaves content to the journal.
+    pub by_place: bool,
 }
 
 /// Which entries of the schedule are looked up in the journal, of those whose content is there alone. Whatever they say,
@@ -163,6 +165,8 @@ pub struct ScanPage {
     pub differences: Vec<Difference>,
     /// Those that the journal cannot read, so they were not looked up. One may be found in both directions.
     pub unreadable: Vec<UnreadableNotification>,
+    /// Whether the places of this page were read in vain: the schedule has the content of most.
+    pub is_mostly_whole: bool,
     /// The position of the next page.
     pub next: ScanPosition,
 }
@@ -204,6 +208,7 @@ pub async fn compare(
                 held: 0,
                 differences: find_until(journal, schedule, &read, held_until_ms).await?,
                 unreadable: page.unreadable,
+                is_mostly_whole: false,
                 next: match page.next {
                     Some(next) => ScanPosition::Pending(Some(next)),
                     None => ScanPosition::Held(None),
@@ -217,8 +222,7 @@ pub async fn compare(
                 until_ms: held_until_ms,
                 limit,
             };
-            let by_place = schedule.leaves_content() && pick.is_by_age_alone();
-            match by_place {
+            match pick.by_place && schedule.leaves_content() && pick.is_by_age_alone() {
                 true => match compare_places(journal, schedule, pick, &range).await {
                     // The page without bodies leaves out and logs what cannot be read.
                     Err(MaintenanceError::Journal(
@@ -241,6 +245,7 @@ pub async fn compare(
                 held: entries.len() as u64,
                 differences: found.differences,
                 unreadable: found.unreadable,
+                is_mostly_whole: false,
                 next: match page.next {
                     Some(next) => ScanPosition::Held(Some(next)),
                     None => ScanPosition::End,
@@ -253,6 +258,7 @@ pub async fn compare(
             held: 0,
             differences: Vec::new(),
             unreadable: Vec::new(),
+            is_mostly_whole: false,
             next: ScanPosition::End,
         }),
     }
@@ -282,6 +288,7 @@ async fn compare_due(
         differences: find_until(journal, schedule, &read, range.until_ms).await?,
         // Reading the page has logged them.
         unreadable: Vec::new(),
+        is_mostly_whole: false,
         next: ScanPosition::after_due(next),
     })
 }
@@ -304,6 +311,14 @@ async fn compare_places(
         .filter(|(place, holding)| !is_at_place(*holding, place.due_ms))
         .map(|(place, _)| place.entry.key.clone())
         .collect();
+    if 2 * others.len() > places.len() {
+        // So many are looked up one by one no faster than the page is read with its content.
+        let page = compare_due(journal, schedule, pick, range).await?;
+        return Ok(ScanPage {
+            is_mostly_whole: true,
+            ..page
+        });
+    }
     let at_place = places.len() - others.len();
     // One that is not pending any more has ended meanwhile, or was set aside.
     let pendings = journal.pendings(&others).await?.into_iter().flatten();
@@ -314,6 +329,7 @@ async fn compare_places(
         held: 0,
         differences: find_until(journal, schedule, &read, range.until_ms).await?,
         unreadable: Vec::new(),
+        is_mostly_whole: false,
         next: ScanPosition::after_due(page.next),
     })
 }

@@ -33,6 +33,8 @@ const STEP_REST: Duration = Duration::from_secs(1);
 const LOOKED_UP_A_SECOND: u64 = 100;
 /// The shortest rest between two runs. A run that took longer rests as long as it took.
 const RUN_REST: Duration = Duration::from_secs(60);
+/// After a page of which the schedule has most with content, so many are read with it at once.
+const WHOLE_STEPS: u32 = 16;
 /// After how many steps the position is stored.
 const REMEMBER: u32 = 20;
 
@@ -47,6 +49,8 @@ pub struct Sweep {
     steps: u32,
     /// How many entries of the schedule the last step has looked up in the journal.
     looked_up: u64,
+    /// From which step on places alone are read first.
+    places_from: u32,
     /// Which part of the bare entries this run looks up: one after another, beginning with any. `None` before the first step.
     turn: Option<u64>,
     repaired: Repaired,
@@ -63,6 +67,7 @@ impl Sweep {
             written: None,
             steps: 0,
             looked_up: 0,
+            places_from: 0,
             turn: None,
             repaired: Repaired::default(),
         }
@@ -89,6 +94,7 @@ impl Sweep {
             // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
             bare: BareTurn::OfRun(turn),
+            by_place: self.steps >= self.places_from,
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &position, &pick, PAGE).await {
@@ -103,6 +109,9 @@ impl Sweep {
         self.repaired += repair(journal, schedule, &page.differences, RepairNotes::Kept).await?;
         self.steps += 1;
         self.looked_up = page.held;
+        if page.is_mostly_whole {
+            self.places_from = self.steps + WHOLE_STEPS;
+        }
         if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
             self.turn = Some(turn.wrapping_add(1));
@@ -143,7 +152,7 @@ impl Sweep {
             self.written = Some(self.steps);
         }
         if position == ScanPosition::START {
-            (self.steps, self.written) = (0, None);
+            (self.steps, self.written, self.places_from) = (0, None, 0);
         }
         self.position = Some(position);
         Ok(())

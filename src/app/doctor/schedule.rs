@@ -76,7 +76,7 @@ fn expiries(tls: &RedisTls, now_ms: i64) -> Vec<Finding> {
     const MEND: &str =
         "put a new one into its file: it is used by the next connection, without a restart";
     // They were read a moment ago, with the settings.
-    let Ok(found) = tls.read().and_then(|texts| tls.parse(&texts)) else {
+    let Ok((_, found)) = tls.load() else {
         return Vec::new();
     };
     let finding = |name: &str, at_ms: i64, is_checked: bool| {

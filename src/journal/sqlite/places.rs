@@ -4,6 +4,7 @@ use super::error::SqliteFailure;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, PlacesPage};
+use futures_util::{Stream, TryStreamExt as _};
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
 use tokio::task::coop::consume_budget;
@@ -35,35 +36,39 @@ pub(super) async fn page(
 ) -> Result<PlacesPage, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut page = PlacesPage::default();
-    let mut found = Vec::new();
+    let mut read = 0;
     if let Some(cursor) = cursor {
-        found = sqlx::query(DUE_WITH)
+        let found = sqlx::query(DUE_WITH)
             .bind(cursor.at_ms)
             .bind(cursor.row)
             .bind(limit_of(limit))
-            .fetch_all(&mut *reading)
-            .await?;
-        add(&found, &mut page).await?;
+            .fetch(&mut *reading);
+        read = add(found, &mut page).await?;
     }
-    if found.len() < limit {
+    if read < limit {
         let later = sqlx::query(DUE_AFTER)
             .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
             .bind(until_ms)
-            .bind(limit_of(limit - found.len()))
-            .fetch_all(&mut *reading)
-            .await?;
-        add(&later, &mut page).await?;
+            .bind(limit_of(limit - read))
+            .fetch(&mut *reading);
+        add(later, &mut page).await?;
     }
     Ok(page)
 }
 
-async fn add(rows: &[SqliteRow], page: &mut PlacesPage) -> Result<(), SqliteFailure> {
-    for row in rows {
+/// Adds the rows to a page, and says how many there were.
+async fn add(
+    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin + Send,
+    page: &mut PlacesPage,
+) -> Result<usize, SqliteFailure> {
+    let mut many = 0;
+    while let Some(row) = rows.try_next().await? {
         // There may be thousands of rows. Other tasks of this thread get their turn in between.
         consume_budget().await;
         let mut next = page.next;
-        Fields::read_page_row(row, &mut next, |fields| fields.add_place(page))?;
+        Fields::read_page_row(&row, &mut next, |fields| fields.add_place(page))?;
         page.next = next;
+        many += 1;
     }
-    Ok(())
+    Ok(many)
 }

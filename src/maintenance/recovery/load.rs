@@ -209,18 +209,20 @@ impl ReadAhead {
             loop {
                 let started = Instant::now();
                 let page = read(journal.as_ref(), cursor, reads).await;
+                let took = started.elapsed();
                 cursor = page.as_ref().map_or(None, |page| page.next);
                 let from_ms = page.as_ref().map_or(i64::MIN, |page| page.from_ms);
-                // Only of a schedule that is in use, attempts are made meanwhile.
-                let beside_attempts = reads.verify
-                    && (is_soon(from_ms, &*clock) || attempts.0.load(Ordering::Relaxed));
                 if let Ok(page) = &page {
                     reads.adapt_contents(page);
                 }
-                reads.adapt(started.elapsed(), beside_attempts);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
                 }
+                // After the wait for the pages before, during which attempts may have begun. Only of a schedule that is in
+                // use, attempts are made meanwhile.
+                let beside_attempts = reads.verify
+                    && (is_soon(from_ms, &*clock) || attempts.0.load(Ordering::Relaxed));
+                reads.adapt(took, beside_attempts);
             }
         });
         Self {

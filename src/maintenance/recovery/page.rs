@@ -200,9 +200,14 @@ pub(in crate::maintenance) async fn read(
 ) -> Result<LoadPage, JournalError> {
     let bodies = match reads.contents {
         Contents::Places => {
-            let page = journal
+            let mut page = journal
                 .places_page(cursor, reads.until_ms, reads.limit)
                 .await?;
+            // Of fewer, all may need their content.
+            if page.need_content.len() > LARGEST_PAGE_WITH_CONTENTS {
+                let fewer = LARGEST_PAGE_WITH_CONTENTS;
+                page = journal.places_page(cursor, reads.until_ms, fewer).await?;
+            }
             match with_contents(journal, page, reads).await {
                 // The page without bodies leaves out and names what cannot be read.
                 Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => PageBodies::None,
@@ -212,7 +217,11 @@ pub(in crate::maintenance) async fn read(
         Contents::Whole => PageBodies::All,
         Contents::WithoutBodies | Contents::MostWithoutBodies => PageBodies::None,
     };
-    let reading = journal.pending_page(cursor, reads.until_ms, reads.limit, bodies);
+    let limit = match reads.contents {
+        Contents::Places => reads.limit.min(LARGEST_PAGE_WITH_CONTENTS),
+        Contents::Whole | Contents::WithoutBodies | Contents::MostWithoutBodies => reads.limit,
+    };
+    let reading = journal.pending_page(cursor, reads.until_ms, limit, bodies);
     let (pending, next) = reading.await?;
     let entries = pending.into_iter().map(|pending| reads.entry(pending));
     Ok(LoadPage::of_entries(entries.collect(), next))
@@ -242,4 +251,76 @@ async fn with_contents(
         from_ms: first_due_ms.unwrap_or(i64::MIN),
         next: page.next,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::key::Key;
+    use crate::domain::lane::KeyInLane;
+    use crate::domain::priority::Priority;
+
+    const PLACES: PageReads = PageReads {
+        until_ms: 0,
+        limit: LARGEST_PAGE,
+        verify: true,
+        contents: Contents::Places,
+        many_need_content: false,
+    };
+    const FAST: Duration = Duration::from_millis(1);
+
+    /// A page of which so many need their content.
+    fn page(need_content: usize, len: usize) -> LoadPage {
+        let place = PlaceInLane {
+            entry: KeyInLane {
+                key: Key::new("t", "1").expect("a key"),
+                lane: Lane::from_name("https://shop.example"),
+            },
+            due_ms: 0,
+            priority: Priority::Normal,
+        };
+        LoadPage {
+            places: vec![place; len],
+            entries: Vec::new(),
+            need_content,
+            from_ms: 0,
+            next: None,
+        }
+    }
+
+    #[test]
+    fn a_page_is_small_beside_attempts_and_not_large_if_many_need_their_content() {
+        let next = |last: &LoadPage, beside_attempts| {
+            let mut reads = PLACES;
+            reads.adapt_contents(last);
+            reads.adapt(FAST, beside_attempts);
+            (reads.limit, reads.contents)
+        };
+        let places = Contents::Places;
+        assert_eq!(next(&page(10, 100), false), (LARGEST_PAGE, places));
+        let content = LARGEST_PAGE_WITH_CONTENTS;
+        assert_eq!(next(&page(11, 100), false), (content, places));
+        assert_eq!(next(&page(50, 100), false), (content, places));
+        let most = Contents::MostWithoutBodies;
+        assert_eq!(next(&page(51, 100), false), (content, most));
+        assert_eq!(next(&page(0, 0), false), (LARGEST_PAGE, places));
+        for last in [page(0, 100), page(100, 100)] {
+            assert_eq!(next(&last, true).0, LARGEST_PAGE_BESIDE_ATTEMPTS);
+        }
+    }
+
+    #[test]
+    fn a_page_grows_while_it_is_read_fast_and_shrinks_when_that_took_long() {
+        let next = |limit, took| {
+            let mut reads = PageReads { limit, ..PLACES };
+            reads.adapt(took, false);
+            reads.limit
+        };
+        assert_eq!(next(1_000, FAST), 2_000);
+        assert_eq!(next(1_000, FAST_PAGE), 1_000);
+        assert_eq!(next(1_000, SLOW_PAGE), 1_000);
+        assert_eq!(next(1_000, SLOW_PAGE + FAST), 500);
+        assert_eq!(next(SMALLEST_PAGE, SLOW_PAGE + FAST), SMALLEST_PAGE);
+        assert_eq!(next(LARGEST_PAGE, FAST), LARGEST_PAGE);
+    }
 }

@@ -148,6 +148,23 @@ async fn the_sweep_reads_only_places_of_what_is_bare() {
         let due_ms = stage.held(id).await.expect("held").progress.next_due_ms();
         assert!(due_ms.abs_diff(START_MS + at_ms) <= 20, "{id}: {due_ms}");
     }
+    // What has its content in Redis is read with it: the place says too little. While most has, whole pages are read.
+    let whole: Vec<_> = (0..20)
+        .map(|at| ordered(&format!("o{at}"), 61_000 + at))
+        .collect();
+    stage.journal.register(&whole[..5]).await.expect("kept");
+    assert_eq!(sweep.pass(now_ms).await.expect("compared").restored, 5);
+    assert_eq!(journal.calls(JournalCall::PendingPage), 0);
+    stage.journal.register(&whole[5..]).await.expect("kept");
+    assert_eq!(sweep.pass(now_ms).await.expect("compared").restored, 15);
+    assert!(journal.calls(JournalCall::PendingPage) > 0);
+    assert_eq!(
+        sweep.pass(now_ms).await.expect("compared"),
+        Repaired::default()
+    );
+    for at in 0..20 {
+        assert!(is_whole(&stage, &format!("o{at}")).await);
+    }
     // What is young may still be on its way.
     stage.unschedule("5").await;
     let repaired = sweep.pass(stage.clock.now_ms()).await.expect("compared");

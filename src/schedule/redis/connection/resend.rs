@@ -145,7 +145,7 @@ impl Connection {
         else {
             return Err(error.clone());
         };
-        let client = cluster.located_at(address, &opened.host)?.client;
+        let client = cluster.located_at(address, &opened.host).await?.client;
         let connecting = client.get_multiplexed_async_connection_with_config(&self.config);
         let mut connection = connecting.await?;
         let mut pipeline = Pipeline::new();

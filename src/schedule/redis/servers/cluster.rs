@@ -115,13 +115,14 @@ impl Cluster {
     }
 
     /// A node to which a call is redirected by `ASK`.
-    pub fn located_at(
+    pub async fn located_at(
         &self,
         address: &str,
         asked: &RedisHost,
     ) -> Result<LocatedServer, RedisError> {
         let unreadable = || RedisError::from((ErrorKind::Parse, "the redirection has no address"));
         let host = parse_redirect(address, asked).ok_or_else(unreadable)?;
+        self.settings.read_certificates().await;
         self.located(host, self.version())
     }
 
