@@ -1,6 +1,6 @@
 //! Servers under test: in this process, or as the real program.
 
-use super::{merchant::Merchant, postgres, redis, redis_shared, within};
+use super::{LONGEST_WAIT, merchant::Merchant, postgres, redis, redis_shared, within};
 use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
@@ -11,12 +11,15 @@ use ringback::endpoints::default_keys::DefaultKeyring;
 use ringback::endpoints::server_secret::ServerSecret;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// The instant at which hand-turned clocks begin: 2026-11-20T08:30:00Z.
 pub const BEGIN_MS: i64 = 1_795_163_400_000;
+
+/// The pause between two questions about what is awaited.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Which stores a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -323,6 +326,7 @@ impl Api {
     /// Looks one up again and again until it stands as wished. A store that is away is waited for.
     pub async fn until(&self, id: &str, wish: impl Fn(&Value) -> bool) -> Value {
         let path = format!("/v1/notifications/t/{id}");
+        let seen = Mutex::new(Value::Null);
         let asking = async {
             loop {
                 let (status, view) = self.call(Method::GET, &path, None).await;
@@ -330,10 +334,16 @@ impl Api {
                 if status == 200 && wish(&view) {
                     return view;
                 }
-                tokio::task::yield_now().await;
+                *seen.lock().expect("not poisoned") = view;
+                // Asking without a pause would take the processors from those that are to do something.
+                tokio::time::sleep(ASK_AGAIN).await;
             }
         };
-        within(&format!("{id} to stand as wished"), asking).await
+        let Ok(view) = tokio::time::timeout(LONGEST_WAIT, asking).await else {
+            let seen = seen.lock().expect("not poisoned");
+            panic!("{id} does not stand as wished after {LONGEST_WAIT:?}: {seen}");
+        };
+        view
     }
 
     /// Looks one up until it is in this state.
