@@ -44,9 +44,12 @@ new_enough() {
   ((BASH_REMATCH[2] > 6 || (BASH_REMATCH[2] == 6 && BASH_REMATCH[3] >= 2)))
 }
 
-# A server without TLS complains about the first of its settings; any other complains that there is no such directory.
+# A server without TLS does not know its settings, or says that it finds none. Any other says that it has no certificate, and
+# ends as well.
 knows_tls() {
-  ! "$1" --tls-port 0 --dir /nowhere/at/all 2>&1 | grep -q "tls-port"
+  local said
+  said=$("$1" --port 0 --tls-port 1 2>&1 </dev/null) || true
+  ! [[ $said == *"'tls-port"* || $said == *'finding TLS'* ]]
 }
 
 offer_path() {

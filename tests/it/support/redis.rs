@@ -4,6 +4,8 @@
 //! with the test process, however that ends: a small shell holds a pipe from us, sends the server
 //! the signals that we name there, and ends it by its process id when the pipe closes.
 
+use super::ports::HeldPort;
+use super::redis_tls::RedisAuthority;
 use redis::AsyncConnectionConfig;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +28,9 @@ const READY: &str = "Ready to accept";
 /// Ports that are tried, since another process may take a free one before the server does.
 const TRIES: usize = 5;
 
+/// The shell keeps no end of the pipe to which the server writes, so that this ends with the server.
 const KEEPER: &str = r#""$@" & server=$!
+    exec >/dev/null
     while read -r signal; do kill -"$signal" "$server"; done
     kill "$server" 2>/dev/null; kill -CONT "$server" 2>/dev/null; wait "$server""#;
 
@@ -88,13 +92,12 @@ impl RedisServer {
     pub fn knows_tls() -> bool {
         static KNOWS: OnceLock<bool> = OnceLock::new();
         *KNOWS.get_or_init(|| {
-            let asked = Command::new(binary())
-                .args(["--port", "0", "--tls-port", "0", "--dir", "/nowhere/at/all"])
-                .output()
-                .expect("the program");
-            // It ends since the directory is not there, or since it does not know the setting before that.
-            let said = [asked.stdout, asked.stderr].concat();
-            !String::from_utf8_lossy(&said).contains("'tls-port")
+            let authority = RedisAuthority::new("Redis CA");
+            (0..TRIES).any(|_| {
+                let [plain, tls] = [HeldPort::any(), HeldPort::any()];
+                let arguments = authority.server_arguments(tls.number);
+                Self::start_at(plain.number, &arguments).is_some()
+            })
         })
     }
 

@@ -70,7 +70,9 @@ impl ServerRun {
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
         let info = text(&info).unwrap_or_default();
-        if field(&info, "redis_mode") == Some("sentinel") {
+        // Valkey 9 calls it otherwise.
+        let mode = field(&info, "redis_mode").or_else(|| field(&info, "server_mode"));
+        if mode == Some("sentinel") {
             return Err(RedisError::from((
                 ErrorKind::Client,
                 "this server is a sentinel; its URL begins with redis+sentinel:// and ends with the name of the primary",
