@@ -100,7 +100,8 @@ pub struct Pick {
     /// Of the entries of the schedule whose content is in the journal alone: those that this run looks up. All others are
     /// looked up in every run.
     pub bare: BareTurn,
-    /// Whether only places are read first of what must be in the schedule, if the schedule leaves content to the journal.
+    /// Whether only places are read first of what must be in the schedule, if the schedule leaves content to the journal. Those at
+    /// their place are counted whatever else is picked.
     pub by_place: bool,
 }
 
@@ -133,11 +134,6 @@ impl BareTurn {
 }
 
 impl Pick {
-    /// Whether nothing but the age of a registration may exclude a notification.
-    fn is_by_age_alone(&self) -> bool {
-        self.topic.is_none() && self.due_after_ms.is_none()
-    }
-
     fn includes(&self, pending: &Pending) -> bool {
         let notification = &pending.notification;
         let topic = notification.key.topic();
@@ -222,7 +218,7 @@ pub async fn compare(
                 until_ms: held_until_ms,
                 limit,
             };
-            match pick.by_place && schedule.leaves_content() && pick.is_by_age_alone() {
+            match pick.by_place && schedule.leaves_content() {
                 true => match compare_places(journal, schedule, pick, &range).await {
                     // The page without bodies leaves out and logs what cannot be read.
                     Err(MaintenanceError::Journal(

@@ -217,10 +217,8 @@ pub(in crate::maintenance) async fn read(
         Contents::Whole => PageBodies::All,
         Contents::WithoutBodies | Contents::MostWithoutBodies => PageBodies::None,
     };
-    let limit = match reads.contents {
-        Contents::Places => reads.limit.min(LARGEST_PAGE_WITH_CONTENTS),
-        Contents::Whole | Contents::WithoutBodies | Contents::MostWithoutBodies => reads.limit,
-    };
+    // It may have been a page of places until now.
+    let limit = reads.limit.min(LARGEST_PAGE_WITH_CONTENTS);
     let reading = journal.pending_page(cursor, reads.until_ms, limit, bodies);
     let (pending, next) = reading.await?;
     let entries = pending.into_iter().map(|pending| reads.entry(pending));

@@ -11,7 +11,8 @@ use crate::support::sentinels::Sentinels;
 use redis::Value;
 use std::time::Instant;
 
-fn rights() -> Vec<String> {
+/// Of a server at Redis servers, alone or with Sentinel, and at the nodes of a cluster.
+pub fn rights() -> Vec<String> {
     [documented_rights(), documented_rights_besides()].concat()
 }
 

@@ -1,10 +1,9 @@
 //! Redis with TLS, an authority of its own, and certificates that it demands of its clients: one server, Sentinel, a cluster.
 
+use super::rights::rights;
 use super::scene::{goes_on, serve_with};
 use crate::support::merchant::Merchant;
-use crate::support::redis::{
-    RedisServer, documented_rights, documented_rights_at_sentinels, documented_rights_besides,
-};
+use crate::support::redis::{RedisServer, documented_rights_at_sentinels};
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::{Node, user_with};
 use crate::support::redis_tls::RedisAuthority;
@@ -21,10 +20,6 @@ fn knows_tls() -> bool {
         println!("NOT TRIED: the Redis server was built without TLS");
     }
     knows
-}
-
-fn rights() -> Vec<String> {
-    [documented_rights(), documented_rights_besides()].concat()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
