@@ -266,3 +266,22 @@ pub async fn what_waits_for_its_order_uses_no_call_of_a_rate(
     fixture.turn_to(1_001);
     assert_eq!(fixture.claim_ids(9).await, ["next"]);
 }
+
+/// A claim returns only some of many expired leases to their lanes. One that it leaves is over all the same.
+pub async fn a_lease_that_is_over_keeps_nobody_waiting(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    for lane in ["a", "b", "c"] {
+        fixture.put_many(lane, 100, 0).await;
+    }
+    // It comes after the others that expire at the same instant.
+    put(&fixture, "z1", ("o", 1, OrderMode::Latest), 0).await;
+    fixture.claim_all(301).await;
+    put(&fixture, "z2", ("o", 2, OrderMode::Latest), 0).await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(LEASE_MS);
+    // All but one of the two of the order, in claims that end.
+    let given = ids(&fixture.claim_all(301).await);
+    let of_order = given.iter().filter(|id| id.starts_with('z'));
+    assert_eq!(of_order.count(), 1, "{given:?}");
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}

@@ -6,6 +6,10 @@ use crate::domain::lane_health::LaneClass;
 use crate::schedule::memory::timed::Timed;
 use crate::schedule::{ClaimQuota, Claimed, Lease};
 
+/// Maximum number of entries that one claim puts off because their order keeps them waiting. The next claim goes on, so that
+/// one order with many due entries does not keep everybody else from the schedule for long.
+const MOST_PUT_OFF: usize = 256;
+
 impl MemoryState {
     pub(in crate::schedule::memory) fn claim(
         &mut self,
@@ -21,8 +25,10 @@ impl MemoryState {
             };
         }
         let mut leases = Vec::new();
+        let mut put_off = 0;
         for class in LaneClass::ALL {
             while quota.for_visit(class) > 0
+                && put_off < MOST_PUT_OFF
                 && let Some(visit) = self.lanes.visit(class, quota.for_visit(class), now_ms)
             {
                 for Timed { key, .. } in &visit.taken {
@@ -30,6 +36,8 @@ impl MemoryState {
                         quota.take(class, 1);
                         let lease = self.lease_for_attempt(key.clone(), now_ms);
                         leases.push(lease.in_lane(class, visit.lane));
+                    } else {
+                        put_off += 1;
                     }
                 }
             }

@@ -27,7 +27,10 @@ impl MemoryState {
         } else {
             let holder = self.turns.other_holder(placed);
             let in_force = holder.and_then(|holder| self.jobs.get(holder)?.lease);
-            in_force.map(|lease| lease.expiry.at_ms)
+            // A claim returns only some of the leases that are over. This one holds nobody up: put off until an instant
+            // that has passed, the entry would be due at once, again and again.
+            let expiry_ms = in_force.map(|lease| lease.expiry.at_ms);
+            expiry_ms.filter(|at_ms| *at_ms > now_ms)
         };
         let Some(until_ms) = until_ms else {
             self.turns.hold(placed);
