@@ -33,6 +33,13 @@ pub struct AddedKey {
     pub is_new: bool,
 }
 
+fn note_added(name: &EndpointName, key: &EndpointKey, overlap_ms: i64, actor: &Actor) {
+    tracing::info!(
+        endpoint = %name, key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.name(),
+        "a signing key was added to an endpoint; it signs from now on, and the others for the overlap"
+    );
+}
+
 impl Service {
     /// Adds a signing key to an endpoint. It signs from now on; all others sign along for the overlap, also the
     /// default secret if the endpoint had no keys.
@@ -63,6 +70,15 @@ impl Service {
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
             if let Some(known) = self.same_key(&before.name, &before.keys, &signing) {
+                if is_made {
+                    // Nobody else has this secret: the journal has kept the key, and its answer was lost.
+                    note_added(name, known, overlap_ms, actor);
+                    return Ok(AddedKey {
+                        key: known.clone(),
+                        secret: Some(signing.expose()),
+                        is_new: true,
+                    });
+                }
                 return match known.signs_until_ms {
                     None => Ok(AddedKey {
                         key: known.clone(),
@@ -81,10 +97,7 @@ impl Service {
                 master_key: Some(master_key),
             };
             if self.write_keys(before, keys, actor).await? {
-                tracing::info!(
-                    endpoint = %name, key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.name(),
-                    "a signing key was added to an endpoint; it signs from now on, and the others for the overlap"
-                );
+                note_added(name, &key, overlap_ms, actor);
                 return Ok(AddedKey {
                     key,
                     secret: is_made.then(|| signing.expose()),

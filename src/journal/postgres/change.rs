@@ -45,14 +45,15 @@ impl PostgresCall for ApplyChange<'_> {
                 return Ok(refused);
             }
         };
-        if changing.change.needs_payload()
-            && order::has_higher(&mut transaction, &before.snapshot).await?
-        {
+        let needs_payload = changing.change.needs_payload();
+        let groups = order::latest_groups(needs_payload.then_some(&before.snapshot).into_iter());
+        order::lock_groups(&mut transaction, groups).await?;
+        if needs_payload && order::has_higher(&mut transaction, &before.snapshot).await? {
             transaction.rollback().await?;
             return Ok(ChangeResult::Superseded(Box::new(before.snapshot)));
         }
         // Pruning locks the status before it deletes the payload, so it waits until this transaction ends.
-        if changing.change.needs_payload() && !has_payload(&mut transaction, stored.row_id).await? {
+        if needs_payload && !has_payload(&mut transaction, stored.row_id).await? {
             transaction.rollback().await?;
             return Ok(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
         }
@@ -82,6 +83,16 @@ pub(super) async fn change_all(
 ) -> Result<Vec<ChangeResult>, PostgresFailure> {
     let keys: Vec<&Key> = changes.iter().map(|one| one.lease.key()).collect();
     let mut known = lock(connection, &keys).await?;
+    // All of them before the first change, as registrations do: two transactions that lock some of the same orders one by one
+    // would wait for each other.
+    let sent_again = changes.iter().filter(|one| one.change.needs_payload());
+    let sent_again = sent_again.filter_map(|one| {
+        let snapshot = &known.get(one.lease.key())?.snapshot;
+        let is_done = effect::change(&mut snapshot.clone(), one).is_ok();
+        is_done.then_some(snapshot)
+    });
+    let groups = order::latest_groups(sent_again);
+    order::lock_groups(connection, groups).await?;
     let mut results = Vec::with_capacity(changes.len());
     let (mut changed, mut lines) = (Vec::new(), Vec::new());
     for changing in changes {

@@ -144,10 +144,13 @@ async fn key_of(
 
 /// Waits until no other transaction registers numbers of these order keys, one key after the other, and keeps others out
 /// until the commit.
-async fn lock_groups(
+pub(super) async fn lock_groups(
     connection: &mut PgConnection,
     groups: Vec<i64>,
 ) -> Result<(), PostgresFailure> {
+    if groups.is_empty() {
+        return Ok(());
+    }
     sqlx::query(
         "SELECT pg_advisory_xact_lock(g) FROM (
             SELECT g FROM unnest($1::BIGINT[]) WITH ORDINALITY AS u (g, at) ORDER BY at OFFSET 0
@@ -273,17 +276,28 @@ async fn lower_pending(
         .collect())
 }
 
-/// Whether a higher number was registered than that of a notification in whose order only the latest counts. None is
-/// registered until the commit.
+/// The orders in which only the latest counts, of these notifications, in the order in which all transactions lock them.
+pub(super) fn latest_groups<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<i64> {
+    let groups: BTreeSet<i64> = snapshots
+        .filter_map(|snapshot| Some(order_group(&snapshot.lane, latest_of(snapshot)?)))
+        .collect();
+    groups.into_iter().collect()
+}
+
+fn latest_of(snapshot: &Snapshot) -> Option<&OrderPlace> {
+    let order = snapshot.order.as_deref();
+    order.filter(|place| place.mode() == OrderMode::Latest)
+}
+
+/// Whether a higher number was registered than that of a notification in whose order only the latest counts. The caller has
+/// locked its order ([`latest_groups`]), so none is registered until the commit.
 pub(super) async fn has_higher(
     connection: &mut PgConnection,
     snapshot: &Snapshot,
 ) -> Result<bool, PostgresFailure> {
-    let order = snapshot.order.as_deref();
-    let Some(place) = order.filter(|place| place.mode() == OrderMode::Latest) else {
+    let Some(place) = latest_of(snapshot) else {
         return Ok(false);
     };
-    lock_groups(connection, vec![order_group(&snapshot.lane, place)]).await?;
     let made_again = made_again(connection, std::iter::once(&snapshot.lane)).await?;
     let made_again_ms = made_again.get(&snapshot.lane).copied();
     let span = OrderSpan::around(snapshot.registered_ms, made_again_ms);

@@ -57,7 +57,8 @@ pub(super) struct JobRun {
     /// Whether the destination was asked for a call now.
     has_called: bool,
     /// Maximum number of notifications of the next step. One after a step that cannot be written, so that the
-    /// notification that cannot be written fails alone.
+    /// notification that cannot be written fails alone. Half as many after a step for which a store was not there in
+    /// time, and twice as many again after one that was kept.
     most: usize,
     /// How many steps in a row have failed, other than for a store that is away.
     failures: u32,
@@ -151,7 +152,7 @@ impl JobRun {
                 self.is_place_known = true;
                 self.kept_at = Instant::now();
                 self.has_called |= changed > 0;
-                self.most = step_size(&self.current.job);
+                self.most = (self.most * 2).min(step_size(&self.current.job));
                 self.failures = 0;
                 let job = Arc::make_mut(&mut self.current.job);
                 job.counts.done += u64::try_from(changed).unwrap_or(u64::MAX);
@@ -228,6 +229,8 @@ impl JobRun {
         self.is_place_known = false;
         let again = JobTurn::StepAt(Instant::now() + AGAIN);
         if error.may_pass() {
+            // A step that takes longer than a call may would never be kept, however often it is repeated.
+            self.most = (self.most / 2).max(1);
             tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
             return again;
         }

@@ -6,10 +6,11 @@ use crate::support::merchant::Merchant;
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, registration};
-use crate::support::within;
-use reqwest::{Method, Url};
+use crate::support::signing::master_key;
+use crate::support::{short_pause, within};
+use reqwest::Method;
 use ringback::config::{JournalConfig, PostgresUrl, RedisUrl};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Which store is behind the line.
@@ -42,7 +43,7 @@ impl Lined {
             let redis = redis.expose().to_string();
             let line = match store {
                 Store::Redis => {
-                    let (line, url) = before(&redis);
+                    let (line, url) = Proxy::before(&redis);
                     config.schedule.redis = Some(RedisUrl::parse(&url).expect("a URL"));
                     line
                 }
@@ -50,13 +51,14 @@ impl Lined {
                     let JournalConfig::Postgres(url) = &config.journal else {
                         panic!("on PostgreSQL");
                     };
-                    let (line, url) = before(url.expose());
+                    let (line, url) = Proxy::before(url.expose());
                     let url = PostgresUrl::parse(&url).expect("a URL");
                     config.journal = JournalConfig::Postgres(url);
                     line
                 }
             };
             past = Some((redis, line));
+            config.master_key = master_key(7);
             // Short leases.
             config.delivery.timeout = Duration::from_millis(500);
         })
@@ -85,7 +87,7 @@ impl Lined {
         let mut redis = connect(&self.redis).await;
         within("Redis to let go", async {
             while held(&mut redis).await > 0 {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         })
         .await;
@@ -94,15 +96,6 @@ impl Lined {
         assert!(self.merchant.arrived().is_none(), "called twice: {view}");
         view
     }
-}
-
-/// A line before the store of a URL, and the URL of the line.
-fn before(url: &str) -> (Proxy, String) {
-    let mut url = Url::parse(url).expect("a URL");
-    let store = format!("127.0.0.1:{}", url.port().expect("a port"));
-    let line = Proxy::start(store);
-    url.set_port(Some(line.address().port())).expect("set");
-    (line, url.to_string())
 }
 
 /// The body of `a`, which is in the registration that a store gets and in nothing else.
@@ -160,6 +153,30 @@ async fn an_outcome_whose_reply_was_cut_is_not_delivered_twice() {
         // The settlement, and the recording.
         check(Store::Redis, "forget", after, times).await;
         check(Store::Postgres, "acknowledged", after, times).await;
+    }
+}
+
+/// Nobody else has a secret that the server made, so whoever asked for it must get it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_made_key_whose_commit_was_not_answered_is_shown() {
+    let lined = Lined::start(Store::Postgres).await;
+    let api = &*lined.server;
+    let asked = |path: String, body: Value, method| async move {
+        let (status, view) = api.call(method, &path, Some(body)).await;
+        assert_eq!(status, 201, "{view}");
+        view
+    };
+    for number in 0..4 {
+        let path = format!("/v1/endpoints/shop-{number}");
+        let endpoint = json!({ "url": lined.merchant.url("/x") });
+        asked(path.clone(), endpoint, Method::PUT).await;
+        lined.line.cut(Cut::To(b"COMMIT".to_vec()), 0, 1);
+        let made = asked(format!("{path}/keys"), json!({}), Method::POST).await;
+        lined.line.has_cut().await;
+        let secret = made["secret"].as_str().unwrap_or_default();
+        assert!(secret.starts_with("whsec_"), "{number}: no secret");
+        let (_, view) = api.call(Method::GET, &path, None).await;
+        assert_eq!(view["keys"].as_array().map(Vec::len), Some(1), "{view}");
     }
 }
 

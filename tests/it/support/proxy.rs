@@ -5,6 +5,7 @@
 //! stand as well as for new ones. A single reply can be cut off too ([`Proxy::cut`]): the command
 //! has been executed then, and its caller cannot know.
 
+use reqwest::Url;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -103,6 +104,14 @@ impl Proxy {
             _holder: holder,
             task,
         }
+    }
+
+    /// Starts one before the store of a URL. Gives the URL of the line too.
+    pub fn before(url: &str) -> (Self, String) {
+        let mut url = Url::parse(url).expect("a URL");
+        let line = Self::start(format!("127.0.0.1:{}", url.port().expect("a port")));
+        url.set_port(Some(line.address().port())).expect("set");
+        (line, url.to_string())
     }
 
     /// Where it listens.
