@@ -1,12 +1,9 @@
 //! Who sends a request and whether the request is admitted: the API key, the rights of its role, its topics, and the name
 //! of the person or service behind a change.
-//!
-//! Two checks are about web browsers, which any web page can make send requests to the machine that they run on. A change
-//! is refused if a page of another site sends it. A server that needs no key also refuses requests to a domain name: a page
-//! can let its own name point to 127.0.0.1 (DNS rebinding), and the browser then takes the server for a part of that site.
 
 use crate::access::NotAdmitted;
 use crate::api::Api;
+use crate::api::cross_site::{from_another_site, is_for_domain};
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::rights::needed;
@@ -18,9 +15,7 @@ use crate::journal::Actor;
 use axum::RequestExt as _;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, header};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// The header with the actor: the person or service for which the caller sends the request. The
@@ -50,7 +45,7 @@ async fn check(api: &Api, request: &mut Request) -> Result<Arc<Caller>, Problem>
         .access()
         .admit(key, now_ms)
         .map_err(not_admitted)?;
-    if !request.method().is_safe() && from_another_site(request.headers()) {
+    if !request.method().is_safe() && from_another_site(request.headers(), request.uri()) {
         return Err(Problem::new(
             ProblemKind::CrossSite,
             "a web page of another site sent this request; only programs and this server's own pages may make changes",
@@ -59,8 +54,8 @@ async fn check(api: &Api, request: &mut Request) -> Result<Arc<Caller>, Problem>
     if !api.service.access().needs_key() && is_for_domain(request) {
         return Err(Problem::new(
             ProblemKind::CrossSite,
-            "this server has no API key, so it accepts only requests whose `Host` is an IP address, `localhost` or a name \
-             without a dot: a web page could use any other name; make a key with `ringback key add`",
+            "this server has no API key, so it accepts only requests whose `Host` is an IP address other than \
+             0.0.0.0, `localhost` or a name without a dot: a web page could use any other name; make a key with `ringback key add`",
         ));
     }
     if caller.name.is_none() {
@@ -178,34 +173,6 @@ impl<S: Sync> FromRequestParts<S> for CalledBy {
         let caller = parts.extensions.get::<Arc<Caller>>();
         caller.cloned().map(Self).ok_or_else(Problem::internal)
     }
-}
-
-/// Whether a web page of another site made a browser send the request. Browsers say so in the header
-/// `Sec-Fetch-Site` (Fetch Metadata); programs do not send it. Without this check, any web page could
-/// replay or retry notifications on a server without a key that runs on the visitor's machine.
-#[must_use]
-pub fn from_another_site(headers: &HeaderMap) -> bool {
-    headers
-        .get("sec-fetch-site")
-        .is_some_and(|site| site != "same-origin" && site != "none")
-}
-
-/// Whether the request is for a name that the public DNS can have: one with a dot, except those below `localhost`.
-#[must_use]
-pub fn is_for_domain(request: &Request) -> bool {
-    let header = request.headers().get(header::HOST);
-    let authority = match (request.uri().authority(), header) {
-        (Some(authority), _) => authority.clone(),
-        (None, Some(host)) => match Authority::try_from(host.as_bytes()) {
-            Ok(authority) => authority,
-            Err(_) => return !host.is_empty(),
-        },
-        // HTTP/1.0. Browsers send the header.
-        (None, None) => return false,
-    };
-    let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
-    let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
-    host.contains('.') && !is_address && !host.ends_with(".localhost")
 }
 
 /// The actor of a request: the name of its API key, and what the header [`ACTOR_HEADER`] says, with a slash in between.
@@ -339,50 +306,5 @@ mod tests {
         let mut twice = headers("ringback-actor", b"a");
         twice.append("ringback-actor", HeaderValue::from_static("b"));
         assert!(read_actor(None, &twice).is_err());
-    }
-
-    #[test]
-    fn browsers_tell_when_another_site_asks() {
-        fn check(site: &[u8], expected: bool) {
-            let headers = headers("sec-fetch-site", site);
-            assert_eq!(from_another_site(&headers), expected);
-        }
-        check(b"same-origin", false);
-        check(b"none", false);
-        check(b"same-site", true);
-        check(b"cross-site", true);
-        assert!(!from_another_site(&HeaderMap::new()));
-    }
-
-    #[test]
-    fn a_domain_name_is_no_name_of_this_machine() {
-        fn check(host: &[u8], expected: bool) {
-            let mut request = Request::default();
-            let value = HeaderValue::from_bytes(host).expect("a header value");
-            request.headers_mut().insert(header::HOST, value);
-            assert_eq!(is_for_domain(&request), expected, "{host:?}");
-        }
-        for host in [
-            "127.0.0.1:8400",
-            "[::1]:8400",
-            "localhost",
-            "LOCALHOST:1",
-            "localhost.",
-            "ui.localhost",
-            "ringback",
-        ] {
-            check(host.as_bytes(), false);
-        }
-        for host in [
-            "rebind.example:8400",
-            "127.0.0.1.example",
-            "localhost.example",
-            "a.example.",
-            "0x7f.1",
-        ] {
-            check(host.as_bytes(), true);
-        }
-        check(b"\xff", true);
-        assert!(!is_for_domain(&Request::default()));
     }
 }

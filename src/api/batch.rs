@@ -11,7 +11,7 @@ use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::query::NoQuery;
-use crate::api::registration::{self, RegistrationDocument};
+use crate::api::registration::{self, InvalidRequest, RegistrationDocument};
 use crate::api::request_span::RequestSpan;
 use crate::api::schema::{array_of, document, named_schema, reference};
 use crate::api::view::{NotificationView, json, registration_problem};
@@ -35,6 +35,9 @@ const FIELDS: [&str; 1] = ["notifications"];
 pub const MOST_ITEMS: usize = 1_000;
 /// Maximum number of registrations of one request that run at once. A store takes as many in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
+/// Maximum number of errors that are listed for one registration. With as many as a single one may have, a request of some
+/// hundred kilobytes would be answered with many megabytes.
+const MOST_ERRORS_OF_AN_ITEM: usize = 10;
 
 type ItemResult = Result<RegisterReply, Problem>;
 
@@ -120,7 +123,7 @@ async fn register_items(
         .into_iter()
         .map(|item| {
             let mut registration =
-                registration::parse(item.get(), measure).map_err(Problem::invalid)?;
+                registration::parse(item.get(), measure).map_err(problem_of_item)?;
             registration.headers = registration.headers.with_trace(span.context().cloned());
             check_topic(caller, registration.key.topic())?;
             Ok(registration)
@@ -132,6 +135,13 @@ async fn register_items(
     let outcomes = register_all(api, registrations, caller, actor).await;
     let results = outcomes.iter().map(ItemView::of).collect();
     Ok(json(StatusCode::OK, &BatchView { results }))
+}
+
+fn problem_of_item(invalid: InvalidRequest) -> Problem {
+    match invalid {
+        InvalidRequest::Fields(errors) => Problem::fields(errors.at_most(MOST_ERRORS_OF_AN_ITEM)),
+        unreadable @ InvalidRequest::Unreadable(_) => Problem::invalid(unreadable),
+    }
 }
 
 /// Splits the body into the JSON texts of the registrations.

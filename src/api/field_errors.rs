@@ -129,6 +129,14 @@ impl FieldErrors {
         line
     }
 
+    /// The first `most` of these errors; the others are only counted. For a list of many requests.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.unlisted += self.listed.len().saturating_sub(most);
+        self.listed.truncate(most);
+        self
+    }
+
     /// The errors as a list. If some were only counted, the last entry says how many.
     #[must_use]
     pub fn into_list(mut self) -> Vec<FieldError> {
@@ -204,9 +212,12 @@ mod tests {
             errors.add("/x", "is wrong");
         }
         assert!(errors.summary().ends_with("; and 104 more"));
-        let list = errors.into_list();
-        assert_eq!(list.len(), MOST_LISTED + 1);
-        assert_eq!(list[MOST_LISTED].detail, "7 more errors are not listed");
+        for (most, unlisted) in [(MOST_LISTED, 7), (2, MOST_LISTED + 5)] {
+            let list = errors.clone().at_most(most).into_list();
+            assert_eq!(list.len(), most + 1);
+            let expected = format!("{unlisted} more errors are not listed");
+            assert_eq!(list[most].detail, expected);
+        }
     }
 
     #[test]

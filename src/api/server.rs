@@ -1,8 +1,8 @@
 //! The HTTP server of the API: accepts connections and serves their requests.
 //!
 //! The number of connections is limited. Further connections wait to be accepted. A connection that sends no
-//! complete request head within a time limit is closed, so that slow or idle clients do not keep their place
-//! for ever. If a client is answered before it has sent its whole request, it gets time to read the answer
+//! complete request head within a time limit is closed, and so is one whose client does not read its answer, so that slow
+//! or idle clients do not keep their place for ever. If a client is answered before it has sent its whole request, it gets time to read the answer
 //! ([`crate::api::unread`]).
 
 use crate::api::unread::{ConnectionService, LentStream};

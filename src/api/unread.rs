@@ -6,6 +6,7 @@
 //! connection stays open. For a large body, the answer is sent at once and says that the connection will be
 //! closed. Then the bytes that still arrive are read and dropped, within limits ([`LeftStream::linger`]).
 
+use crate::api::stalled_answer::StallLimit;
 use axum::Router;
 use axum::body::HttpBody;
 use axum::response::Response;
@@ -162,10 +163,12 @@ async fn read_small(mut body: Incoming) -> bool {
         .unwrap_or(false)
 }
 
-/// A connection that is lent to the HTTP server. It is given back when this value is dropped.
+/// A connection that is lent to the HTTP server. It is given back when this value is dropped. Writing to it fails if the
+/// client does not read ([`StallLimit`]).
 pub struct LentStream {
     stream: Option<TcpStream>,
     left: LeftBehind<TcpStream>,
+    stall: StallLimit,
 }
 
 /// The place to which a [`LentStream`] gives its connection back.
@@ -178,6 +181,7 @@ impl LentStream {
         let lent = Self {
             stream: Some(stream),
             left: left.clone(),
+            stall: StallLimit::default(),
         };
         (lent, LeftStream(left))
     }
@@ -234,19 +238,22 @@ impl AsyncRead for LentStream {
 
 impl AsyncWrite for LentStream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(context, bytes)
+        let written = self.as_mut().stream().poll_write(context, bytes);
+        self.get_mut().stall.pass(context, bytes.len(), written)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(context, slices)
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        let written = self.as_mut().stream().poll_write_vectored(context, slices);
+        self.get_mut().stall.pass(context, bytes, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -14,13 +14,13 @@ use super::session::{Session, SessionSigner};
 use super::visit::Visit;
 use super::{Page, cookies};
 use crate::access::NotAdmitted;
-use crate::api::auth::{from_another_site, is_for_domain};
+use crate::api::cross_site::{from_another_site, has_other_origin, is_for_domain};
 use crate::domain::caller::Caller;
 use axum::RequestExt as _;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use std::sync::Arc;
 
 /// The content security policy: everything is of this server, and nothing is inline.
@@ -153,7 +153,9 @@ async fn check(
     if !page.service.access().needs_key() && is_for_domain(request) {
         return Err(PageProblem::Host.into());
     }
-    if !request.method().is_safe() && is_foreign(request.headers(), request.uri()) {
+    let (headers, uri) = (request.headers(), request.uri());
+    let is_foreign = from_another_site(headers, uri) || has_other_origin(headers, uri);
+    if !request.method().is_safe() && is_foreign {
         return Err(PageProblem::CrossSite.into());
     }
     let needed = match access_to(request.method(), route) {
@@ -223,30 +225,6 @@ impl Page {
     }
 }
 
-/// Whether another site made the browser send a request: by `Sec-Fetch-Site`, or by an `Origin` that is not the host of the
-/// request.
-fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
-    let host = match (uri.authority(), headers.get(header::HOST)) {
-        (Some(authority), _) => Some(authority.as_str().as_bytes()),
-        (None, host) => host.map(HeaderValue::as_bytes),
-    };
-    let is_other = |origin: &HeaderValue| {
-        let origin = origin.as_bytes();
-        let authority = [&b"http://"[..], b"https://"]
-            .iter()
-            .find_map(|scheme| origin.strip_prefix(*scheme));
-        authority.is_none() || !same_authority(authority, host)
-    };
-    from_another_site(headers) || headers.get(header::ORIGIN).is_some_and(is_other)
-}
-
-fn same_authority(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
-        _ => false,
-    }
-}
-
 /// Leads to the sign-in, and from there back to the page.
 fn to_sign_in(visit: &Visit, method: &Method) -> Response {
     let back = visit.uri.path_and_query().map_or("", |back| back.as_str());
@@ -256,33 +234,4 @@ fn to_sign_in(visit: &Visit, method: &Method) -> Response {
         ""
     };
     Redirect::to(&address("/ui/sign-in", &[("to", back)])).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_of_another_site_is_foreign() {
-        fn check(host: &'static str, origin: Option<&'static str>, expected: bool) {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, HeaderValue::from_static(host));
-            if let Some(origin) = origin {
-                headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
-            }
-            let found = is_foreign(&headers, &Uri::from_static("/ui/x"));
-            assert_eq!(found, expected, "{host} {origin:?}");
-        }
-        check("desk.example", None, false);
-        check("desk.example", Some("https://desk.example"), false);
-        check("Desk.example:8400", Some("http://desk.example:8400"), false);
-        check("desk.example", Some("https://desk.example:8443"), true);
-        check("desk.example", Some("https://other.example"), true);
-        check("desk.example", Some("null"), true);
-        check("desk.example", Some(""), true);
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, HeaderValue::from_static("a"));
-        headers.insert("sec-fetch-site", HeaderValue::from_static("same-site"));
-        assert!(is_foreign(&headers, &Uri::from_static("/ui/x")));
-    }
 }

@@ -39,6 +39,22 @@ async fn each_of_a_batch_gets_its_own_result_in_order() {
 }
 
 #[tokio::test]
+async fn a_batch_lists_the_first_errors_of_each() {
+    let embedded = Embedded::start().await;
+    let mut wrong = order("1");
+    for number in 0..50 {
+        wrong[format!("x{number}")] = json!(1);
+    }
+    let batch = json!({"notifications": [wrong, order("2")]});
+    let reply = embedded.server.post_json(BATCH, &batch).await.is(200);
+    let errors = reply["results"][0]["problem"]["errors"].as_array();
+    let errors = errors.expect("a list");
+    assert_eq!(errors.len(), 11);
+    assert_eq!(errors[10]["detail"], "40 more errors are not listed");
+    assert_eq!(reply["results"][1]["status"], 201);
+}
+
+#[tokio::test]
 async fn the_first_of_a_key_in_a_batch_is_the_one_that_counts() {
     let embedded = Embedded::start().await;
     let mut other = order("1");

@@ -198,6 +198,17 @@ async fn a_page_of_another_site_cannot_change_anything() {
     refused.is_problem(403, "cross-site");
     let refused = asked(Method::DELETE, ONE.to_string(), "same-site").await;
     refused.is_problem(403, "cross-site");
+    // Browsers do not send that header to every address, but an `Origin`.
+    let of_origin = |origin: &str| {
+        let request = embedded.server.request(Method::POST, &retry());
+        Reply::of(request.header("origin", origin))
+    };
+    for origin in ["http://other.example", "null"] {
+        of_origin(origin).await.is_problem(403, "cross-site");
+    }
+    let request = embedded.server.request(Method::POST, &retry());
+    let reply = Reply::of(request.header("host", "0.0.0.0:8400")).await;
+    reply.is_problem(403, "cross-site");
     asked(Method::POST, retry(), "same-origin").await.is(200);
     asked(Method::GET, ONE.to_string(), "cross-site")
         .await
