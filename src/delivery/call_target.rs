@@ -8,8 +8,9 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
 use crate::domain::http_version::HttpVersion;
 use crate::domain::ladder::Ladder;
+use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
-use crate::domain::receiver_requests::FollowedRequests;
+use crate::domain::receiver_requests::{FollowedRequests, GonePolicy};
 use crate::domain::signers::Signers;
 use crate::domain::trace_context::TraceContext;
 use std::sync::{Arc, LazyLock};
@@ -61,6 +62,16 @@ impl<'call> CallTarget<'call> {
             tls,
             share: LookupShare::Proven,
             trace: notification.headers.trace(),
+        })
+    }
+
+    /// Whether the lane is held if the receiver asks for no more calls. A registration may have a URL of its own; an answer
+    /// from another origin than the endpoint's does not speak for the receiver of all others.
+    #[must_use]
+    pub fn holds_when_gone(&self) -> bool {
+        self.endpoint.is_some_and(|endpoint| {
+            let own = &endpoint.settings;
+            own.gone == Some(GonePolicy::Hold) && Lane::of(self.url).ok() == Lane::of(&own.url).ok()
         })
     }
 

@@ -5,6 +5,7 @@
 //! open.
 
 use super::worker::Worker;
+use crate::domain::key::Key;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use crate::health::{Backoff, Store};
 use crate::journal::{Actor, LaneOrder};
@@ -19,11 +20,8 @@ impl Worker {
         let notification = lease.entry.notification.clone();
         let hold = LaneHold {
             by: Actor::dispatcher().name().into(),
-            reason: format!(
-                "the receiver answered {} with 410: it asks for no more calls",
-                notification.key
-            )
-            .into(),
+            // Without the notification: whoever asks why another one waits reads this, and may not know its topic.
+            reason: "the receiver answered a call with 410: it asks for no more calls".into(),
             since_ms: self.clock.now_ms(),
         };
         let order = LaneOrder {
@@ -33,11 +31,12 @@ impl Worker {
             setting: LaneSetting::Hold(Some(hold)),
             actor: Actor::dispatcher(),
         };
-        let holding = pin!(self.hold_lane(&order));
+        let holding = pin!(self.hold_lane(&order, &notification.key));
         self.hold(lease, holding).await;
     }
 
-    async fn hold_lane(&self, order: &LaneOrder) {
+    /// `answered` is the notification that was answered with 410.
+    async fn hold_lane(&self, order: &LaneOrder, answered: &Key) {
         let lane = &order.lane;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
@@ -45,6 +44,7 @@ impl Worker {
                 Ok(()) => {
                     tracing::warn!(
                         %lane,
+                        notification = %answered,
                         reason = order.reason,
                         "a lane is held, because its receiver asks for no more calls; release it when the receiver is \
                          back"

@@ -157,15 +157,34 @@ async fn answer(
 ) -> Result<Response, PageProblem> {
     let t = LetterTexts::of(visit.language);
     let mut letters = Vec::new();
+    // Once some were changed, the page says which, also if the journal does not answer any more. It is not asked again then:
+    // each question would wait.
+    let mut is_away = false;
     for (at, key) in keys_of(form).iter().enumerate() {
         check_topic(visit, key)?;
-        let found = page.service.find(key).await?;
+        let found = match is_away {
+            true => None,
+            false => match page.service.find(key).await {
+                Err(_) if !results.is_empty() => {
+                    is_away = true;
+                    None
+                }
+                found => found?,
+            },
+        };
         let mut row = (found.as_ref())
             .map(|found| ListedRow::of(found, found.attempts.last(), visit.language));
         let is_dead = (found.as_ref()).is_some_and(|found| Change::Replay.is_allowed(found));
         let mut is_ready = is_dead;
         if let (Some(found), Some(row)) = (&found, &mut row) {
-            row.is_endpoint_made_again = page.service.is_endpoint_made_again(found).await?;
+            let made_again = page.service.is_endpoint_made_again(found).await;
+            row.is_endpoint_made_again = match made_again {
+                Err(_) if !results.is_empty() => {
+                    is_away = true;
+                    false
+                }
+                made_again => made_again?,
+            };
             is_ready &= !row.is_endpoint_made_again;
         }
         letters.push(SelectedLetter {

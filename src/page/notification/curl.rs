@@ -1,5 +1,7 @@
 //! A call as a command for a shell, so that it can be repeated by hand.
 //!
+//! `--globoff`: curl would take brackets and braces in the URL for lists of URLs, and call each.
+//!
 //! The signature is left out: it is that of the moment of each attempt, and whoever repeats the call does not have the key.
 
 use crate::domain::destination::Destination;
@@ -11,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 /// The command. `None` if the URL is not known.
 pub fn command(snapshot: &Snapshot, payload: &SentPayload) -> Option<String> {
     let url = snapshot.destination.as_ref().map(Destination::as_str)?;
-    let mut words = vec![format!("curl --request POST {}", quoted(url))];
+    let mut words = vec![format!("curl --globoff --request POST {}", quoted(url))];
     let own = [
         ("content-type".to_string(), payload.content_type.clone()),
         ("webhook-id".to_string(), snapshot.webhook_id.to_string()),
@@ -21,7 +23,7 @@ pub fn command(snapshot: &Snapshot, payload: &SentPayload) -> Option<String> {
         ),
     ];
     for (name, value) in own.iter().chain(payload.headers.pairs()) {
-        words.push(format!("--header {}", quoted(&format!("{name}: {value}"))));
+        words.push(format!("--header {}", quoted(&header(name, value))));
     }
     let text = std::str::from_utf8(&payload.body).ok();
     let text = text.filter(|text| !text.contains('\0'));
@@ -39,6 +41,14 @@ pub fn command(snapshot: &Snapshot, payload: &SentPayload) -> Option<String> {
     })
 }
 
+/// A header as curl takes it: with a colon and nothing behind it, it would leave the header out.
+fn header(name: &str, value: &str) -> String {
+    match value {
+        "" => format!("{name};"),
+        value => format!("{name}: {value}"),
+    }
+}
+
 /// A text in single quotes, as a POSIX shell reads it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
@@ -52,5 +62,11 @@ mod tests {
     fn nothing_leaves_its_quotes() {
         assert_eq!(quoted("a'b$(c)"), "'a'\\''b$(c)'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn an_empty_header_is_sent() {
+        assert_eq!(header("x-a", ""), "x-a;");
+        assert_eq!(header("x-a", "b"), "x-a: b");
     }
 }

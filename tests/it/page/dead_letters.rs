@@ -3,8 +3,10 @@
 use super::{Answered, Browser, make_key, operator, signed_in};
 use crate::end_to_end::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
+use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::ringback::{Api, Server, Stores, registration, with_ladder};
 use reqwest::Method;
+use ringback::config::{JournalConfig, PostgresUrl};
 use serde_json::{Value, json};
 
 on_journaled_stores!(
@@ -46,7 +48,7 @@ async fn until_job(api: &Api, id: &str, wish: impl Fn(&Value) -> bool) -> Value 
             if wish(&view) {
                 return view;
             }
-            tokio::task::yield_now().await;
+            crate::support::short_pause().await;
         }
     })
     .await
@@ -117,6 +119,53 @@ async fn dead_letters_are_filtered_and_in_groups(stores: Stores) {
         assert!(page.contains("class=\"problem\""), "{wrong}: {page}");
     }
     while merchant.arrived().is_some() {}
+    server.stop().await;
+}
+
+/// Whoever has changed some of many must learn which.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_changed_before_the_journal_went_away_is_told() {
+    let mut line = None;
+    let server = Server::start_as(Stores::Postgres, |config| {
+        let JournalConfig::Postgres(url) = &config.journal else {
+            panic!("on PostgreSQL");
+        };
+        let (before, url) = Proxy::before(url.expose());
+        let url = PostgresUrl::parse(&url).expect("a URL");
+        config.journal = JournalConfig::Postgres(url);
+        line = Some(before);
+    })
+    .await;
+    let line = line.expect("a line");
+    let admin = operator(&server).await;
+    let key = make_key(&admin, json!({ "name": "boss", "role": "operator" })).await;
+    let mut boss = signed_in(&key).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let_die(&admin, &mut merchant, &["first", "zebra"]).await;
+    let list = "/ui/dead-letters?topic=t";
+    let picks = [("pick-0", "t/first"), ("pick-1", "t/zebra"), ("back", list)];
+    let token = boss.get(list).await.is(200).form_token();
+    let token = ("form_token", token.as_str());
+    let asked = [&picks[..], &[("reason", "wrong test data"), token]].concat();
+    line.cut_and_hold(Cut::To(b"zebra".to_vec()));
+    let told = boss.post("/ui/dead-letters/selected/discard", &asked);
+    let told = told.await.is(503);
+    let rows: Vec<&str> = told.text.split("<tr>").collect();
+    let row_of = |id: &str| {
+        let row = rows.iter().find(|row| row.contains(id)).copied();
+        row.unwrap_or_default()
+    };
+    assert!(
+        row_of("t/first").contains("class=\"good\""),
+        "{}",
+        told.text
+    );
+    assert!(
+        row_of("t/zebra").contains("class=\"problem\""),
+        "{}",
+        told.text
+    );
+    line.set(Line::Passes).await;
     server.stop().await;
 }
 
