@@ -43,14 +43,14 @@ impl Clock for SystemClock {
     fn sleep_until(&self, at_ms: i64) -> Sleep<'_> {
         Box::pin(async move {
             loop {
-                let left_ms = at_ms.saturating_sub(self.now_ms());
-                let Ok(left_ms) = u64::try_from(left_ms) else {
-                    return;
-                };
-                if left_ms == 0 {
+                // Not in whole milliseconds: that would be up to one too many.
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let at = Duration::from_millis(u64::try_from(at_ms).unwrap_or(0));
+                let left = at.saturating_sub(now.unwrap_or_default());
+                if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(Duration::from_millis(left_ms).min(LONGEST_SLEEP)).await;
+                tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
             }
         })
     }

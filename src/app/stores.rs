@@ -19,6 +19,10 @@ use std::time::Duration;
 /// How much longer a lease lasts than the longest attempt, so that there is time to record the outcome
 /// and to settle the lease.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// How long before it is due an entry is claimed. So the times that Redis, the network and a claim take make no attempt late
+/// unless they are longer: at half load, 99 % of all attempts began 3.5 ms after they were due at most, and 12 ms without it
+/// (`docs/performance.md`). For so long before an attempt, it cannot be cancelled any more.
+const EARLY_MS: i64 = 10;
 
 /// The stores of a running server.
 pub(super) struct ServerStores {
@@ -218,5 +222,6 @@ pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
             Some(horizon) if has_journal => Window::of(horizon),
             Some(_) | None => Window::WHOLE,
         },
+        early_ms: EARLY_MS,
     }
 }

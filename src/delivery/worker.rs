@@ -29,7 +29,7 @@ use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{EndedAttempt, decide, is_recovery};
 use crate::domain::ladder::Ladder;
 use crate::domain::lane_health::{CallOutcome, LaneReport};
-use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffect};
+use crate::domain::receiver_requests::{FollowedRequests, RequestEffect};
 use crate::endpoints::Endpoints;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
@@ -186,6 +186,7 @@ impl Worker {
             ..target
         };
         let followed = target.followed(&lease.entry.notification.ladder);
+        let holds_when_gone = target.holds_when_gone();
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
         let result = Box::pin(call).await;
         if let SendResult::NoProxy(why) = result {
@@ -213,7 +214,6 @@ impl Worker {
         };
         let mut trace = recorder.into_trace();
         trace.deferral = lease.deferral;
-        let gone = endpoint.as_ref().and_then(|known| known.settings.gone);
         if let Some(endpoint) = endpoint {
             trace.endpoint_version = Some(endpoint.version);
         }
@@ -225,12 +225,12 @@ impl Worker {
             trace,
             span,
             followed,
-            holds_when_gone: gone == Some(GonePolicy::Hold),
+            holds_when_gone,
         };
         Box::pin(self.conclude(lease, made)).await;
     }
 
-    /// Waits until the attempt is due, if it was claimed early to ask the journal first. If the clock is set back meanwhile,
+    /// Waits until the attempt is due, if it was claimed early. If the clock is set back meanwhile,
     /// the wait ends all the same: nobody else can make the attempt while this worker has it.
     async fn wait_if_claimed_early(&self, lease: &Lease) {
         let due_ms = lease.entry.progress.next_due_ms();

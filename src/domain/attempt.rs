@@ -90,14 +90,14 @@ pub struct Attempt {
 
 impl Attempt {
     /// The record of an attempt whose lease expired before an outcome was recorded. It is the next attempt
-    /// of `progress`. `started_ms` is the earliest time at which it can have started.
+    /// of `progress`. `started_ms` is when its lease began; it cannot have started before that, nor before it was due.
     #[must_use]
     pub fn interrupted(progress: &Progress, started_ms: i64) -> Self {
         Self {
             series: progress.series,
             number: progress.next_number(),
             due_ms: progress.next_due_ms(),
-            started_ms,
+            started_ms: started_ms.max(progress.next_due_ms()),
             duration_ms: 0,
             answer: Answer {
                 outcome: Outcome::Interrupted,

@@ -169,6 +169,10 @@ pub struct Limits {
     pub settings_source: SettingsSource,
     /// How far ahead what is pending is here.
     pub window: Window,
+    /// How long before it is due an entry may be claimed that is sent without a question to the journal, in milliseconds. The
+    /// worker waits until it is due by its own clock, which shows the time of Redis as far as replies tell it. At most
+    /// [`CLAIMED_EARLY_MS`]. A schedule in memory needs no such time.
+    pub early_ms: i64,
 }
 
 /// Where the settings of lanes come from.

@@ -89,6 +89,7 @@ impl Redis {
                 remember_ms: Some(600_000),
                 settings_source: SettingsSource::Schedule,
                 window: Window::WHOLE,
+                early_ms: 0,
             },
             time: Time::Clock,
             owner: NO_JOURNAL.into(),

@@ -23,6 +23,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 const BODY: &[u8] = &[7; 2_000];
 const SMALL_BODY: &[u8] = &[7; 1_024];

@@ -282,7 +282,7 @@ impl Context {
         // The journal is asked first.
         let early_ms = match is_bare || entry.verify {
             true => CLAIMED_EARLY_MS,
-            false => 0,
+            false => self.limits.early_ms,
         };
         WaitingPlace {
             score: envelope::lane_score(&entry.notification, &entry.progress) - early_ms,

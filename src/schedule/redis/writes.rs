@@ -341,7 +341,7 @@ fn push_again(command: &mut Cmd, context: &Context, again: Entry) {
             return;
         }
         ContentAgain::Written => {
-            command.arg("again").arg(score);
+            command.arg("again").arg(score - context.limits.early_ms);
             match context.leaves_bodies && !context.is_new(&again) {
                 true => command.arg(context.encode(&again)),
                 false => command.arg(&envelope::encode_header(&again)[..]),

@@ -40,6 +40,7 @@ impl Journaled {
             remember_ms: None,
             settings_source: SettingsSource::Schedule,
             window: Window::WHOLE,
+            early_ms: 0,
         };
         let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
         let service = Service::new(Some(recorder.clone()), schedule.clone());

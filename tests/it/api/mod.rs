@@ -227,6 +227,7 @@ fn memory(clock: &ManualClock) -> MemorySchedule {
         remember_ms: Some(600_000),
         settings_source: SettingsSource::Schedule,
         window: Window::WHOLE,
+        early_ms: 0,
     };
     MemorySchedule::new(Arc::new(clock.clone()), limits)
 }

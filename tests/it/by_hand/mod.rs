@@ -9,7 +9,7 @@ use crate::journal_contract::samples::{
     START_MS, apply, attempts, changing, do_change, find, key, place, refusal, registration,
 };
 use crate::support::redis::fresh_database;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::ManualClock;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
@@ -42,6 +42,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 
 /// A service over a schedule in memory and a journal in SQLite; its clock stands still.
@@ -139,7 +140,7 @@ async fn a_lease_that_nobody_heard_of_is_given_back_before_it_expires() {
     // The clock stands still, so it does not expire.
     within("the lease to be given back", async {
         while scene.is_leased().await {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -327,7 +328,7 @@ async fn what_is_far_ahead_is_cancelled_at_once_and_verified_when_its_registrati
     within("the journal to have it", async {
         let journal = &scene.journal;
         while journal.find(&key("far")).await.expect("read").is_none() {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -2,8 +2,8 @@
 
 use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::ringback::{Api, Server, Stores};
-use crate::support::within;
+use crate::support::ringback::{Api, Server, Stores, registration};
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ async fn until_state(api: &Api, endpoint: &str, state: &str) -> Value {
             if lane["state"] == state {
                 return lane;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await
@@ -114,7 +114,7 @@ async fn what_failed_during_an_outage_is_sent_when_it_is_over(stores: Stores) {
                 if jobs.iter().all(|job| job["state"] == "done") {
                     return jobs;
                 }
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         })
         .await;
@@ -244,7 +244,7 @@ async fn outage_during_a_paused_job(stores: Stores, order: &str) {
             if let Some(job) = after.next().filter(|job| job["state"] == "done") {
                 return job;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -323,7 +323,7 @@ async fn a_job_of_a_probed_lane_with_nothing_to_do_is_done(stores: Stores) {
     assert_eq!((status, &job["matched"]), (202, &json!(0)), "{job}");
     within("the job to be done", async {
         while jobs(&server).await[0]["state"] != "done" {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -344,6 +344,13 @@ async fn a_receiver_that_is_gone_holds_its_endpoint(stores: Stores) {
     let mut merchant = Merchant::scripted(vec![gone], Reaction::success()).await;
     let settings = json!({ "url": merchant.url("/"), "gone": "hold", "concurrency": 1 });
     set(&server, "shop", settings).await;
+    // What another receiver answers says nothing of this one.
+    let gone = Merchant::scripted(vec![], Reaction::Answer(410, Vec::new())).await;
+    let mut elsewhere = registration("elsewhere", &gone);
+    elsewhere["endpoint"] = json!("shop");
+    server.register(elsewhere).await;
+    server.until_state("elsewhere", "dead").await;
+    assert_eq!(lane(&server, "shop").await["held_by"], Value::Null);
     register(&server, "a", "shop").await;
     merchant.call().await;
     let view = server.until_state("a", "dead").await;
@@ -353,7 +360,7 @@ async fn a_receiver_that_is_gone_holds_its_endpoint(stores: Stores) {
         (&held["state"], &held["held_by"]),
         (&json!("held"), &json!("dispatcher"))
     );
-    let expected = "the receiver answered t/a with 410: it asks for no more calls";
+    let expected = "the receiver answered a call with 410: it asks for no more calls";
     assert_eq!(held["held_reason"], expected, "{held}");
     register(&server, "b", "shop").await;
     assert_eq!(server.get("b").await["state"], "scheduled");

@@ -5,7 +5,7 @@ use crate::support::held::{held, until_leases_are_back};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
@@ -58,6 +58,7 @@ impl Scene {
                 remember_ms: None,
                 settings_source: SettingsSource::Schedule,
                 window: Window::WHOLE,
+                early_ms: 0,
             },
             time: Time::Clock,
             owner,
@@ -106,7 +107,7 @@ async fn until_nothing_is_scheduled(redis: &mut MultiplexedConnection) {
             if held(redis).await == 0 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -179,7 +180,7 @@ async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
     let path = "/v1/notifications/t/a";
     within("it to be known again", async {
         while server.call(Method::GET, path, None).await.0 == 404 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -234,7 +235,7 @@ async fn what_the_journal_has_forgotten_and_refuses_is_sent_once_it_takes_it() {
             if leases == 1 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

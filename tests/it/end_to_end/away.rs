@@ -5,7 +5,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::registration;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::Value;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -132,7 +132,7 @@ impl Scene {
         let api = self.server.api().clone();
         let ready = async {
             while api.call(Method::GET, "/readyz", None).await.0 != 200 {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("the server to be ready", ready).await;
@@ -143,7 +143,7 @@ impl Scene {
                 let (status, view) = api.call(Method::POST, "/v1/notifications", again).await;
                 match status {
                     200 | 201 => return,
-                    503 => tokio::task::yield_now().await,
+                    503 => short_pause().await,
                     _ => panic!("{status} {view}"),
                 }
             }

@@ -8,7 +8,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::connect;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, pipe};
 use reqwest::Method;
@@ -118,7 +118,7 @@ async fn what_has_ended_or_is_set_aside_is_not_sent(stores: Stores) {
     deliver_another(&server, &mut merchant, "other").await;
     within("the places to be given up", async {
         while held(&mut redis).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -139,7 +139,7 @@ async fn what_the_journal_cannot_read_is_set_aside(stores: Stores) {
     server.clock().advance(1);
     within("the place to be given up", async {
         while held(&mut redis).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -174,7 +174,7 @@ async fn what_the_journal_cannot_read_does_not_keep_the_rest_from_being_whole(st
     within("the schedule to be whole again", async {
         let state = Cmd::hget("{rb:0}:meta", "state");
         while state.query_async::<String>(&mut redis).await.ok() != Some("whole".to_string()) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -231,7 +231,7 @@ async fn until_leased(redis: &mut MultiplexedConnection) -> i64 {
             let found: Option<i64> = lease.query_async(redis).await.expect("a score");
             match found {
                 Some(expiry_us) => return expiry_us / 1_000,
-                None => tokio::task::yield_now().await,
+                None => short_pause().await,
             }
         }
     })
@@ -283,7 +283,7 @@ async fn what_waits_for_a_retry_takes_little_and_is_retried(stores: Stores) {
     server.clock().advance(MINUTE_MS / 2);
     within("its content to be left to the journal", async {
         while envelopes(&mut redis).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -364,7 +364,7 @@ async fn while_the_journal_is_away_it_waits() {
             .expect("a number")
             == 0
         {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -5,7 +5,7 @@ use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 use crate::support::ringback::{Api, Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::ServeConfig;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn until(api: &Api, job: &Value, wish: impl Fn(&Value) -> bool) -> Value {
             if wish(&view) {
                 return view;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await

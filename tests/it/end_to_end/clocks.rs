@@ -34,6 +34,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 
 #[tokio::test]

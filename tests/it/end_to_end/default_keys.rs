@@ -8,7 +8,7 @@ use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, secret};
 use crate::support::signing::{
     DEFAULT_KEYS, GIVEN, add, added, beside, listed, other, with_master_key,
 };
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::app::App;
 use ringback::clock::ManualClock;
@@ -53,7 +53,7 @@ async fn until_warned(server: &Server, expected: bool) {
             {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the warning", warned).await;
@@ -325,7 +325,7 @@ async fn a_server_without_the_master_key_signs_with_the_only_key_until_another_o
             {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the warning", warned).await;

@@ -8,7 +8,7 @@ use crate::support::ringback::{Server, Stores, config, registration, secret};
 use crate::support::signing::{
     DEFAULT_KEYS, GIVEN, add, added, beside, listed, master_key, other, with_master_key,
 };
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::app::App;
 use ringback::app::default_keys::WrongSetting;
@@ -225,7 +225,7 @@ async fn a_flushed_redis_gets_the_default_keys_back() {
     let third = Server::open(own, None, Some(dir)).await;
     let are_back = async {
         while listed(&third).await != [second.as_str()] {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the default keys to be put back", are_back).await;

@@ -3,7 +3,7 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::domain::lane::Lane;
 use ringback::domain::timestamp;
@@ -102,7 +102,7 @@ async fn what_waits_behind_a_probe_gets_its_whole_ladder(stores: Stores) {
     // The third call without an answer is settled a moment after it is recorded.
     within("the lane to be probed", async {
         while lane(&server, &merchant).await["state"] != "probing" {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -9,7 +9,7 @@ use crate::support::process::Process;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, secret};
 use crate::support::signing::{GIVEN, master_key, with_master_key};
 use crate::support::tls::Identity;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
@@ -288,7 +288,7 @@ async fn until_known(server: &Server, count: usize) {
             if page["items"][0]["keys"].as_array().map(Vec::len) == Some(count) {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the other server to know the keys", known).await;
@@ -345,7 +345,7 @@ async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
             if ready["warnings"].to_string().contains("(shop-1)") {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the warning", warned).await;
@@ -373,7 +373,7 @@ async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
             if let Some(because) = view["waiting_because"].as_str() {
                 return because.to_owned();
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let because = within("the reason why it waits", overdue).await;

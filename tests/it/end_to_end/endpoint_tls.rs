@@ -3,7 +3,7 @@
 use super::on_stores;
 use crate::support::ringback::{Server, Stores, config};
 use crate::support::tls::{Authority, Identity, SecureMerchant};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use rcgen::{KeyPair, date_time_ymd};
 use reqwest::Method;
 use ringback::config::ServeConfig;
@@ -299,7 +299,7 @@ async fn until_version(server: &Server, version: u64) {
             if page["items"][0]["version"] == version {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the other server knows the change", known).await;

@@ -3,7 +3,7 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -362,7 +362,7 @@ async fn a_change_on_one_server_holds_on_the_other(stores: Stores) {
             if page["items"][0]["version"] == 2 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the other server to know the change", known).await;

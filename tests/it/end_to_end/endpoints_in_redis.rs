@@ -4,7 +4,7 @@
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl Pair {
     async fn until_put(&self, endpoint: &Value, status: u16) {
         let put = async {
             while self.put(endpoint).await != status {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("the endpoint to be set", put).await;
@@ -51,7 +51,7 @@ impl Pair {
                 if matches!(self.one.call(Method::POST, &path, body).await.0, 200 | 202) {
                     return;
                 }
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("the lane to be changed", changed).await;
@@ -73,7 +73,7 @@ impl Pair {
                     if page["items"].as_array().expect("items").len() == many {
                         return;
                     }
-                    tokio::task::yield_now().await;
+                    short_pause().await;
                 }
             };
             within("a server to know what is kept", known).await;
@@ -224,7 +224,7 @@ async fn whatever_is_lost_of_endpoints_nothing_pending_is_lost() {
                         if page["items"][0]["timeout"] == changed["timeout"] {
                             return;
                         }
-                        tokio::task::yield_now().await;
+                        short_pause().await;
                     }
                 };
                 within("the other server to know the change", known).await;

@@ -80,7 +80,7 @@ async fn register(api: &Api, first: usize, merchants: &[Merchant]) {
             } else {
                 assert_eq!(status, 503, "{answer}");
             }
-            tokio::task::yield_now().await;
+            crate::support::short_pause().await;
         }
     };
     crate::support::within("a batch to be accepted", asking).await;

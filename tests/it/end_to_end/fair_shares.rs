@@ -3,7 +3,7 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::Clock as _;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -181,7 +181,7 @@ async fn until_probing(server: &Server, merchant: &Merchant) {
             if lane["state"] == "probing" {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -3,7 +3,7 @@
 use crate::journal_contract::samples::{key, registering_at, registration};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::no_endpoints;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::SystemClock;
 use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::{Dispatcher, Stop};
@@ -30,6 +30,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 /// More than a runtime has threads for blocking work.
 const HANGING: usize = 600;
@@ -83,7 +84,7 @@ async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() 
     }
     let begun = async {
         while *names.begun.lock().expect("sound") < MOST {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("look-ups that hang", begun).await;
@@ -158,7 +159,7 @@ async fn a_destination_that_answers_is_called_at_once() {
     // Half of the look-ups, and the one of before.
     let begun = async {
         while *names.begun.lock().expect("sound") < 65 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("look-ups that hang", begun).await;

@@ -4,7 +4,7 @@ use super::http2::{check, over_http2, set, start, tested, tested_often};
 use crate::support::http2_frames::{
     FrameReceiver, FrameScript, PING, RST_STREAM, body, frame, head, settings, settings_allowing,
 };
-use crate::support::within;
+use crate::support::{short_pause, within};
 use serde_json::{Value, json};
 
 const NO_CALLS: &str = "the receiver allows no calls on its HTTP/2 connections (SETTINGS_MAX_CONCURRENT_STREAMS is 0), so \
@@ -46,7 +46,7 @@ async fn a_receiver_that_takes_no_body_of_one_endpoint_delays_no_other_endpoint(
     server.register(large("a", "wa")).await;
     within("the call to wa", async {
         while receiver.calls() == 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

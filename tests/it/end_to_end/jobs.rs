@@ -6,7 +6,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::ServeConfig;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn until(api: &Api, job: &Value, state: &str) -> Value {
             if view["state"] == state {
                 return view;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await

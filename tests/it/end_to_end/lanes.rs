@@ -4,7 +4,7 @@ use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{JournalConfig, ServeConfig};
 use ringback::domain::lane::Lane;
@@ -252,7 +252,7 @@ async fn lanes_are_listed_by_state_and_page_by_page(stores: Stores) {
     };
     within("the lane to be probed", async {
         while show(&server, &failing).await["state"] != "probing" {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -413,7 +413,7 @@ async fn a_hold_that_only_reached_the_journal_is_obeyed(stores: Stores) {
     journal.change_lane(&order).await.expect("kept");
     within("the hold to be brought", async {
         while show(&server, &merchant).await["state"] != "held" {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -4,11 +4,13 @@ use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration, with_ladder};
 use reqwest::Method;
+use ringback::domain::timestamp;
 use ringback::schedule::CLAIMED_EARLY_MS;
 use serde_json::json;
 
 on_stores!(
     delivered_at_the_first_attempt,
+    no_attempt_begins_before_it_is_due,
     the_same_registration_again_changes_nothing,
     the_same_id_a_hundred_times_at_once_delivers_once,
     cancelled_before_it_is_due_it_is_never_sent,
@@ -31,6 +33,31 @@ on_several_redis!(
     a_retry_by_hand_comes_at_once_and_the_ladder_goes_on,
     what_is_pending_survives_a_restart,
 );
+
+async fn no_attempt_begins_before_it_is_due(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(stores).await;
+    let ids: Vec<String> = (0..30).map(|number| format!("n{number}")).collect();
+    for (number, id) in ids.iter().enumerate() {
+        let mut asked = registration(id, &merchant);
+        asked["delay"] = json!(format!("{}ms", 200 + 7 * number));
+        server.register(asked).await;
+    }
+    for id in &ids {
+        let view = server.until_state(id, "delivered").await;
+        merchant.call().await;
+        if stores != Stores::RedisOnly {
+            let attempt = &view["attempts"][0];
+            let [due, started] = ["due_at", "started_at"].map(|name| {
+                let text = attempt[name].as_str().expect("an instant");
+                timestamp::parse_ms(text).expect("an instant")
+            });
+            assert!(started >= due, "{attempt}");
+        }
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
 
 async fn delivered_at_the_first_attempt(stores: Stores) {
     let mut merchant = Merchant::start().await;

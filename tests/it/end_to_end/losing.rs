@@ -5,7 +5,7 @@ use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::{connect, fresh_database};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Start};
@@ -37,7 +37,7 @@ async fn until_held(server: &Server, many: usize) {
             if held(&mut redis).await == many {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -138,6 +138,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
             remember_ms: None,
             settings_source: SettingsSource::Schedule,
             window: Window::WHOLE,
+            early_ms: 0,
         },
         time: Time::Clock,
         owner: journal.id().to_string(),

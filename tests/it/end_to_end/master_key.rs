@@ -7,7 +7,7 @@ use crate::support::postgres::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
 use crate::support::signing::GIVEN;
 use crate::support::tls::Identity;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{
     JournalConfig, MASTER_KEY_FILE, NEW_MASTER_KEY_FILE, ServeConfig, read_master_key,
@@ -278,7 +278,7 @@ async fn a_change_that_is_killed_half_way_changes_nothing_and_can_be_made_again(
             if waits.fetch_one(&mut watching).await.expect("read") > 0 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the command to be half-way", waiting).await;

@@ -2,7 +2,7 @@
 
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn bodies_held(server: &Server) -> u64 {
 async fn until_no_body_is_held(server: &Server) {
     let reading = async {
         while bodies_held(server).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the body to be left to the journal", reading).await;
@@ -202,7 +202,7 @@ async fn there_is_room_again_once_something_has_ended() {
         // The delivery is in the journal a moment before it leaves the schedule.
         loop {
             match post(&server, &next).await.0 {
-                503 => tokio::task::yield_now().await,
+                503 => short_pause().await,
                 status => return assert_eq!(status, 201),
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::ApiKey;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ async fn until(server: &Server, expected: &[(&str, f64)]) -> BTreeMap<String, f6
             {
                 return samples;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within(&format!("{expected:?}"), reading).await

@@ -6,7 +6,7 @@ use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::ServeConfig;
 use ringback::domain::timestamp;
@@ -145,7 +145,7 @@ async fn a_flushed_redis_keeps_every_order() {
             if held(&mut redis).await == 3 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

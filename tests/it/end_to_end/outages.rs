@@ -3,7 +3,7 @@
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::{Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{JournalConfig, RedisUrl};
 use ringback::domain::lease::Expiry;
@@ -44,7 +44,7 @@ async fn a_journal_away_for_longer_than_a_lease_doubles_nothing() {
         server.clock().turn_to(before - 1_000);
         within("the lease to be renewed", async {
             while expiry().await == Some(before) {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         })
         .await;

@@ -6,7 +6,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::refusing_port::RefusingPort;
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
 use crate::support::tls::Authority;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::domain::master_key::MasterKey;
 use ringback::domain::proxy_url::ProxyUrl;
@@ -307,7 +307,7 @@ async fn a_proxy_that_closes_instead_of_an_answer_says_that_the_receiver_failed(
         server.register(asked).await;
         let was_asked = async {
             while !proxy.asked().contains(&address) {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("the proxy to be asked", was_asked).await;

@@ -9,7 +9,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 use crate::support::redis::{RedisServer, Written, connect};
 use crate::support::ringback::registration;
-use crate::support::{postgres, within};
+use crate::support::{postgres, short_pause, within};
 use reqwest::Method;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -76,7 +76,7 @@ impl Machine {
                 if info.contains("aof_buffer_length:0\r") {
                     return self.redis.written();
                 }
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         })
         .await
@@ -115,7 +115,7 @@ impl Machine {
                 .expect("a reply")
                 != wanted
             {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         })
         .await;

@@ -85,9 +85,10 @@ async fn moved_earlier_it_comes_then(stores: Stores) {
     let at = json!({ "deliver_at": "2026-11-20T16:40:00+08:00" });
     let view = moved(&server, "a", at).await;
     assert_eq!(view["next_attempt_at"], "2026-11-20T08:40:00.000Z");
-    server.clock().turn_to(BEGIN_MS + 10 * MINUTE_MS - 1);
+    let early_ms = CLAIMED_EARLY_MS + 1;
+    server.clock().turn_to(BEGIN_MS + 10 * MINUTE_MS - early_ms);
     until_others_went_through(&server, &mut merchant, "other").await;
-    server.clock().advance(1);
+    server.clock().advance(early_ms);
     assert_eq!(merchant.call().await.body, b"id=a");
     server.until_state("a", "delivered").await;
     // An instant in the past means at once.

@@ -7,7 +7,7 @@ use crate::support::held::held;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ::redis::Cmd;
 use ::redis::aio::MultiplexedConnection;
 use bytes::Bytes;
@@ -95,7 +95,7 @@ async fn has_body_after(redis: &mut MultiplexedConnection, attempts: u32) -> boo
                 None if held(redis).await == 1 => return None,
                 Some(_) | None => {}
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let Some((bytes, entry)) = within("the attempt to be settled", settled).await else {
@@ -177,7 +177,7 @@ async fn empty_and_load(redis: &mut MultiplexedConnection) {
         .expect("emptied");
     let loaded = async {
         while held(redis).await == 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the entry to be back", loaded).await;
@@ -300,7 +300,7 @@ async fn what_the_journal_has_lost_altogether_can_be_registered_again(stores: St
                 .expect("a number")
                 > 0
         {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the entry to be put off", put_off).await;

@@ -4,7 +4,7 @@ use super::{on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::app::App;
 use ringback::domain::signature::SigningSecret;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ async fn a_server_that_has_no_attempt_free_says_that_it_is_alive() {
     let before = alive_at().await;
     within("a sign of life", async {
         while alive_at().await == before {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -6,7 +6,7 @@ use crate::support::collector::{Collector, attribute, hex};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::refusing_port::RefusingPort;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceResponse,
 };
@@ -46,7 +46,7 @@ async fn until_metric(server: &Server, sample: &str) {
             if text.lines().any(|line| line == sample) {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within(sample, reading).await;

@@ -6,7 +6,7 @@ use crate::support::merchant::Merchant;
 use crate::support::postgres::connect as connect_postgres;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
 use crate::support::signing::{DEFAULT_KEYS, added};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{JournalConfig, ServeConfig};
 use ringback::domain::master_key::MasterKey;
@@ -62,7 +62,7 @@ async fn until_warned(server: &Server, expected: bool) {
             if warnings.contains("cannot read the default key") == expected {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the warning", warned).await;

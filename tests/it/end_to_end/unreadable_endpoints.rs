@@ -5,7 +5,7 @@ use crate::support::merchant::Merchant;
 use crate::support::postgres::connect as connect_postgres;
 use crate::support::redis::connect as connect_redis;
 use crate::support::ringback::{Server, Stores, config};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{JournalConfig, ServeConfig};
 use ringback::domain::master_key::MasterKey;
@@ -126,7 +126,7 @@ async fn a_key_that_cannot_be_opened_is_replaced(stores: Stores) {
             if ready["warnings"].to_string().contains("(shop-1)") {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the warning", warned).await;

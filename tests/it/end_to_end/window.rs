@@ -4,7 +4,7 @@ use super::{on_journaled_stores, on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::RedisServer;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::RedisUrl;
@@ -56,7 +56,7 @@ async fn until_entries(server: &Server, expected: f64) {
     let name = r#"ringback_schedule_entries{state="pending"}"#;
     let waiting = async {
         while metric(server, name).await != Some(expected) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within(&format!("{expected} entries"), waiting).await;
@@ -78,7 +78,7 @@ async fn what_waits_in_the_journal_comes_when_it_is_due(stores: Stores) {
     until_entries(&server, 1.0).await;
     within("the journal to count it too", async {
         while metric(&server, expected).await != Some(1.0) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

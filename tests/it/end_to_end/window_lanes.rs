@@ -4,7 +4,7 @@ use super::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, config, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::{JournalConfig, PostgresUrl};
@@ -81,7 +81,7 @@ async fn list(api: &Api, query: &str, limit: usize) -> BTreeMap<String, u64> {
 async fn until_pending(api: &Api, merchant: &Merchant, wanted: u64) {
     within("the number of pending ones", async {
         while show(api, merchant).await["pending"] != wanted {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -175,7 +175,7 @@ async fn a_destination_of_which_everything_waits_is_held_and_released(stores: St
     server.clock().advance(120 * MINUTE_MS);
     within("what is held to be due", async {
         while show(&server, &merchant).await["due"] != 2 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -217,7 +217,7 @@ async fn a_destination_that_fails_and_has_its_next_call_later_is_in_trouble(stor
     };
     within("the destination to be in trouble", async {
         while !overview().await.contains(&lane(&merchant)) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -235,7 +235,7 @@ async fn a_destination_that_fails_and_has_its_next_call_later_is_in_trouble(stor
     server.until_state("a", "delivered").await;
     within("the destination to be well", async {
         while overview().await.contains(&lane(&merchant)) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -255,7 +255,7 @@ async fn an_attempt_by_hand_of_what_waits_does_not_wait_for_a_probe(stores: Stor
     }
     within("the destination to be probed", async {
         while show(&server, &merchant).await["state"] != "probing" {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -408,7 +408,7 @@ async fn destinations_are_listed_while_the_journal_is_away() {
     postgres.start_again().await;
     within("the journal to answer", async {
         while server.call(Method::GET, &path, None).await.0 != 200 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

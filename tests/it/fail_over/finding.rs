@@ -4,7 +4,7 @@ use crate::schedule_contract::fixture::{LIMITS, START_MS, end, entry, lane_of, p
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
 use crate::support::sentinels::Sentinels;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::ManualClock;
 use ringback::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
 use ringback::domain::state::State;
@@ -76,7 +76,7 @@ async fn put_again(schedule: &RedisSchedule, entry: &Entry) -> Duration {
         match schedule.register(entry.clone()).await {
             Ok(_) => return started.elapsed(),
             Err(ScheduleError::Rebuilding) => whole(schedule).await,
-            Err(ScheduleError::Unavailable(_)) => tokio::task::yield_now().await,
+            Err(ScheduleError::Unavailable(_)) => short_pause().await,
             Err(other) => panic!("{other}"),
         }
     }
@@ -283,7 +283,7 @@ async fn partitions_of_other_nodes_go_on_while_one_is_away() {
     }
     within("a claim of what was away", async {
         while claim_all(&schedule).await == 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

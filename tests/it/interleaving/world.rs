@@ -55,6 +55,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 /// A short window: what is due in more than 20 s waits in the journal alone, and is loaded 10 s before it is due.
 pub const SHORT_WINDOW: Window = Window::of(Duration::from_secs(20));

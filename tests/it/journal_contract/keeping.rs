@@ -186,7 +186,7 @@ pub async fn a_caller_that_goes_away_disturbs_nobody(store: &dyn Store) {
             if polled.is_ready() {
                 break;
             }
-            tokio::task::yield_now().await;
+            crate::support::short_pause().await;
         }
         drop(call);
         keep(&*journal, registering(&format!("next-{polls}"))).await;

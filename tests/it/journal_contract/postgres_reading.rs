@@ -8,7 +8,7 @@ use super::samples::{
 use super::searching::made_at;
 use super::{PostgresStore, Store};
 use crate::support::postgres::{connect, run};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::domain::activity::ActivityCounts;
 use ringback::domain::body::Body;
 use ringback::domain::change::Change;
@@ -44,7 +44,7 @@ pub async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 
             if sessions == 0 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the sessions to end", ended).await;

@@ -7,7 +7,7 @@ use super::samples::{
 };
 use crate::support::postgres::{connect, run, signal};
 use crate::support::redis_node::until;
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
@@ -291,7 +291,7 @@ async fn until_waits(beside: &mut PgConnection) {
             if many > 0 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("somebody to wait for the lock", waits).await;
@@ -358,13 +358,13 @@ async fn a_caller_that_goes_away_leaves_no_transaction_open() {
             if polled.is_ready() {
                 break;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
         drop(call);
     }
     let ended = async {
         while sitting(&store).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the sessions to end", ended).await;
@@ -404,7 +404,7 @@ pub async fn until_one_waits(store: &PostgresStore) {
             if many > 0 {
                 return;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("a session to wait", waiting).await;

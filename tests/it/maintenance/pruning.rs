@@ -4,7 +4,7 @@ use super::stage::Stage;
 use crate::journal_contract::samples::{START_MS, apply, delivery, do_change, key, refusal};
 use crate::support::merchant::Merchant;
 use crate::support::ringback::{Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::JournalConfig;
 use ringback::domain::change::Change;
@@ -111,7 +111,7 @@ async fn a_server_forgets_the_body_first_and_then_the_notification_which_is_new_
     let server = server.restart().await;
     within("the body to be forgotten", async {
         while payloads(&journal).await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -128,7 +128,7 @@ async fn a_server_forgets_the_body_first_and_then_the_notification_which_is_new_
     within("the notification to be forgotten", async {
         let path = "/v1/notifications/t/a";
         while server.call(Method::GET, path, None).await.0 == 200 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

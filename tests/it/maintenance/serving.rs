@@ -69,6 +69,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
                 remember_ms: Some(600_000),
                 settings_source: SettingsSource::Schedule,
                 window: Window::WHOLE,
+                early_ms: 0,
             },
             time: Time::Clock,
             owner: NO_JOURNAL.to_string(),

@@ -35,6 +35,7 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 
 /// How far ahead the schedule of a stage with a window holds what is pending, in milliseconds.

@@ -5,7 +5,7 @@ use super::{Answered, Browser, make_key, operator, signed_in};
 use crate::end_to_end::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Api, Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ async fn until_shown(browser: &mut Browser, path: &str, text: &str) -> Answered 
             if page.text.contains(text) {
                 return page;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await

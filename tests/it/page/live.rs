@@ -4,7 +4,7 @@ use super::{Browser, make_key, operator, signed_in};
 use crate::end_to_end::on_journaled_stores;
 use crate::support::merchant::Merchant;
 use crate::support::ringback::{Server, Stores, registration};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::{Method, Response};
 use serde_json::json;
 
@@ -103,7 +103,7 @@ async fn there_are_so_many_streams_and_no_more() {
     reader.get("/ui/").await.is(200);
     let again = async {
         while browser.open("/ui/events?of=overview").await.status() != 200 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("a place", again).await;

@@ -50,7 +50,7 @@ async fn ids_answers_reasons_and_bodies_are_text() {
             if view["state"] == "dead" {
                 return;
             }
-            tokio::task::yield_now().await;
+            crate::support::short_pause().await;
         }
     };
     crate::support::within("it to be dead", dead).await;

@@ -4,7 +4,7 @@ use super::Browser;
 use crate::end_to_end::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ async fn the_numbers_are_links_and_what_is_not_known_is_no_number(stores: Stores
             {
                 return page;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let page = within("the numbers", showing).await;
@@ -98,7 +98,7 @@ async fn a_held_destination_is_in_trouble(stores: Stores) {
             if page.contains("chip-held") && number(&page, "due") == "1 due now" {
                 return page;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let page = within("the held lane", showing).await;
@@ -115,7 +115,7 @@ async fn a_held_destination_is_in_trouble(stores: Stores) {
             if page.contains("its destination is held") {
                 return page;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let page = within("it to wait", waiting).await;

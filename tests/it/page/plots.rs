@@ -4,7 +4,7 @@ use super::{Browser, make_key, operator, signed_in};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::connect;
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use ringback::clock::Clock as _;
 use ringback::config::JournalConfig;
 use serde_json::json;
@@ -137,7 +137,7 @@ async fn without_a_journal_a_server_shows_its_own_counts_and_says_so() {
             if total(&page, "delivered") == "1" {
                 return page;
             }
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     let page = within("the plots", showing).await;

@@ -4,7 +4,7 @@
 use super::fixture::*;
 use super::redis::{command, options};
 use crate::support::redis::{connect, fresh_database};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use futures_util::future::join_all;
 use redis::{Cmd, FromRedisValue};
 use ringback::clock::ManualClock;
@@ -519,7 +519,7 @@ async fn what_cannot_be_read_keeps_no_place_of_its_lane() {
     assert_eq!(fixture.claim_ids(9).await, [""; 0], "the lane is full");
     let given_back = async {
         while fixture.lane_in_flight("shop").await > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("their places", given_back).await;

@@ -46,6 +46,7 @@ pub const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
     window: Window::WHOLE,
+    early_ms: 0,
 };
 
 /// As without a journal.

@@ -5,7 +5,7 @@ use super::fixture::*;
 use super::redis::{command, options};
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::{RedisServer, connect, fresh_database};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use redis::Value;
 use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::domain::state::State;
@@ -287,7 +287,7 @@ async fn a_claim_repeated_passes_over_what_was_lost_meanwhile() {
     let lane = lane_of("shop");
     let executed = async {
         while schedule.lane_in_flight(&lane).await.expect("counted") < 3 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     };
     within("the claim", executed).await;

@@ -12,6 +12,7 @@ mod cluster;
 mod damage;
 mod damaged_orders;
 mod deferring;
+mod early;
 mod ending;
 mod fair_shares;
 mod fairness;
@@ -224,6 +225,7 @@ macro_rules! each_entry {
                 what_waits_is_claimed_again_although_nothing_ended,
                 an_end_while_the_journal_is_asked_is_not_missed,
                 what_waits_for_its_order_uses_no_call_of_a_rate,
+                a_lease_that_is_over_keeps_nobody_waiting,
             }
             priorities {
                 higher_priorities_come_first_and_then_what_is_due_longest,

@@ -1,6 +1,6 @@
 //! Which notifications a schedule in Redis has: those with content, and those of which it has only the place in a lane.
 
-use super::within;
+use super::{short_pause, within};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult};
 
@@ -54,7 +54,7 @@ pub async fn until_leases_are_back(redis: &mut MultiplexedConnection) {
     within("the leases to end", async {
         let leases = Cmd::zcard("{rb:0}:leases");
         while leases.query_async::<usize>(redis).await.expect("a number") > 0 {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -149,7 +149,7 @@ impl Http2Receiver {
     pub async fn until_closed(&self, count: usize) {
         let closing = async {
             while self.closed.load(Ordering::SeqCst) < count {
-                tokio::task::yield_now().await;
+                super::short_pause().await;
             }
         };
         super::within("the connections to be closed", closing).await;

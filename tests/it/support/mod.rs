@@ -38,6 +38,12 @@ pub async fn within<T>(what: &str, signal: impl Future<Output = T>) -> T {
     }
 }
 
+/// The pause before what is awaited is asked for again. Without one, a test takes a processor from
+/// the servers that it waits for.
+pub async fn short_pause() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
 /// Sets up TLS for this process, as `main` does.
 pub fn install_tls() {
     static ONCE: std::sync::Once = std::sync::Once::new();

@@ -30,7 +30,9 @@ const OWNER: &str = "ringback";
 
 /// Closing the pipe ends the server at once. A signal that is named ends it too, and then there is
 /// nothing left to end. Nobody says `KEEP` when the test process has died: then its files go as well.
+/// The shell keeps no end of the pipe to which the server writes, so that this ends with the server.
 const KEEPER: &str = r#""$@" 2>&1 & server=$! keep=
+    exec >/dev/null
     while read -r word; do
         case "$word" in
             KEEP) keep=yes ;;

@@ -1,6 +1,6 @@
 //! Servers under test: in this process, or as the real program.
 
-use super::{LONGEST_WAIT, merchant::Merchant, postgres, redis, redis_shared, within};
+use super::{LONGEST_WAIT, merchant::Merchant, postgres, redis, redis_shared, short_pause, within};
 use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
@@ -17,9 +17,6 @@ use tempfile::TempDir;
 
 /// The instant at which hand-turned clocks begin: 2026-11-20T08:30:00Z.
 pub const BEGIN_MS: i64 = 1_795_163_400_000;
-
-/// The pause between two questions about what is awaited.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Which stores a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,7 +333,7 @@ impl Api {
                 }
                 *seen.lock().expect("not poisoned") = view;
                 // Asking without a pause would take the processors from those that are to do something.
-                tokio::time::sleep(ASK_AGAIN).await;
+                short_pause().await;
             }
         };
         let Ok(view) = tokio::time::timeout(LONGEST_WAIT, asking).await else {

@@ -367,8 +367,19 @@ local function leave_to_other_lanes(lane, keys, envelopes)
   return waiting
 end
 
+-- Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
+local BARE_EARLY = 20
+
+-- When the call of an entry that is given now begins, in ms: the worker waits until it is due. A damaged entry may have
+-- any number.
+local function call_at(envelope)
+  local at = next_due(envelope)
+  if is_bare(envelope) then at = at + BARE_EARLY end
+  return at > NOW and at <= NOW + BARE_EARLY and at or NOW
+end
+
 -- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may
--- be sent, and whether others were put back into the lane.
+-- be sent, whether others were put back into the lane, and when the last of the calls begins if the lane has a rate.
 local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local waiting
@@ -377,7 +388,7 @@ local function give(lane, class, health, is_full, keys)
     waiting = leave_to_other_lanes(lane, keys, envelopes)
   end
   local mark = class_mark(class, health, is_full, ready_since(lane, envelopes, is_full))
-  local leased, orders = {}
+  local leased, orders, last_call = {}
   local given, replied, before = 0, #reply, #given_keys
   for i = 1, #keys do
     local key, envelope = keys[i], envelopes[i]
@@ -409,6 +420,7 @@ local function give(lane, class, health, is_full, keys)
       given, replied = given + 1, replied + 3
       given_keys[before + given], given_classes[before + given] = key, mark
       bytes_left = bytes_left - #envelope
+      if health.interval then last_call = math.max(last_call or NOW, call_at(envelope)) end
     elseif envelope ~= '' then
       note_damage()
     end
@@ -416,7 +428,7 @@ local function give(lane, class, health, is_full, keys)
   if leased[1] then call_on_lane('ZADD', LEASED .. lane, unpack(leased)) end
   call('ZREM', LANE .. lane, unpack(keys))
   if waiting then call('ZADD', LANE .. lane, unpack(waiting)) end
-  return given, waiting ~= nil
+  return given, waiting ~= nil, last_call
 end
 
 -- The keys of up to `wanted` due entries of a lane: the higher priorities first, and those of one priority by due time.
@@ -462,8 +474,8 @@ local function visit_lane(lane, class, allowed, tail, health)
   end
   local given = 0
   if keys[1] then
-    local some_wait
-    given, some_wait = give(lane, class, health, lease_count + #keys >= limit, keys)
+    local some_wait, last_call
+    given, some_wait, last_call = give(lane, class, health, lease_count + #keys >= limit, keys)
     if some_wait then has_more = nil end
     most = most - given
     if parts[class] then
@@ -471,7 +483,7 @@ local function visit_lane(lane, class, allowed, tail, health)
       kept_for_troubled = math.max(kept_for_troubled - given, 0)
     end
     if health.interval and given > 0 then
-      health[ARRIVAL] = math.max(health[ARRIVAL], NOW_US) + given * health.interval
+      health[ARRIVAL] = math.max(health[ARRIVAL], last_call * 1000) + given * health.interval
       health[USED] = NOW
       call('HSET', HEALTH, lane, health_field(health))
     end

@@ -24,8 +24,8 @@
 -- within the millisecond. Redis handles whole numbers several times as fast as fractions. Two ZSETs of each lane are
 -- not among KEYS, because a claim cannot know them beforehand. They have the same hash tag, so they are in the same
 -- slot:
---       lane:NAME    key -> due: the entries that wait; moved by their priority, and if an attempt was requested by
---                    hand (`lane_score`)
+--       lane:NAME    key -> when it is claimed: the entries that wait. That is when they are due, or up to 20 ms before;
+--                    moved by their priority, and if an attempt was requested by hand (`lane_score`)
 --       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
 --       waits:NAME   entries that wait for another one of their order key: order key, number, key. They are in their
 --                    lane as well, so whatever is lost or left here delays them only
@@ -233,7 +233,7 @@ local function lane_score(envelope, due)
   return due + (flags < LOW and -PRIORITY_MS or PRIORITY_MS)
 end
 
--- When an entry with this score in `lane:NAME` is due.
+-- When an entry with this score in `lane:NAME` is due to be claimed.
 local function due_of(score)
   if score < -HALF_MS then
     score = score + PRIORITY_MS

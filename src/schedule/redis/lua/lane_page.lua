@@ -9,7 +9,7 @@
 --       11 '1' if everything that is pending is here, unless `loaded_until` in `meta` says something else
 -- Reply  now, the next cursor ('0': that was all), 1 if the scan gave more lanes than the reply has, else 0, by which
 --        due time everything is here, in ms ('': everything), then for each lane, by name: lane, entries that wait,
---        entries that are due, entries that are due later than that time, leases, when the first entry is due (-1: none),
+--        entries that are due, entries that are due later than that time, leases, when the first of those that are due was due (-1: none is),
 --        its field in `health` ('': none), its settings ('': none)
 
 local source, cursor, most, after = ARGV[6], ARGV[7], tonumber(ARGV[9]), ARGV[10]
@@ -30,6 +30,32 @@ local function later_in(lane)
     later = later + call_on_lane('ZCOUNT', LANE .. lane, '(' .. text_of(held_until + moved[n]), range[2])
   end
   return later
+end
+
+-- Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
+local BARE_EARLY = 20
+
+-- When an entry that waits in a lane with this score is due, in ms: the score says when it is claimed, which is some time
+-- before. One that was put off is due when its score says.
+local function due_at(key, score)
+  local claimed, envelope = due_of(score), call('HGET', JOBS, key)
+  local due = claimed + BARE_EARLY
+  if readable(envelope) then
+    due = next_due(envelope)
+    if is_bare(envelope) then due = due + BARE_EARLY end
+  end
+  return due > claimed and due <= claimed + BARE_EARLY and due or claimed
+end
+
+-- When the first entry of a lane is due, in ms, at the latest now; nil if none waits.
+local function oldest_due(lane)
+  local oldest
+  for _, range in ipairs(priority_ranges()) do
+    local first = call_on_lane('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', '0', '1')
+    local due = first[1] and due_at(first[1], tonumber(first[2]))
+    if due and not (oldest and oldest <= due) then oldest = due end
+  end
+  return oldest and math.min(oldest, NOW)
 end
 
 if source == 'one' then
@@ -76,7 +102,7 @@ for n, lane in ipairs(names) do
   reply[#reply + 1] = due
   reply[#reply + 1] = held_until and waiting > due and later_in(lane) or 0
   reply[#reply + 1] = call_on_lane('ZCARD', LEASED .. lane)
-  reply[#reply + 1] = first_due(lane) or -1
+  reply[#reply + 1] = due > 0 and oldest_due(lane) or -1
   reply[#reply + 1] = health_fields({ lane })[1] or ''
   reply[#reply + 1] = settings_of(lane) or ''
 end

@@ -266,7 +266,7 @@ local function range_of(class, until_us)
   return CLASS_FROM[class], '(' .. text_of(class * CLASS_US + until_us)
 end
 
--- When the first entry of a lane is due, whatever its priority; nil if none waits. The second result is the first
+-- When the first entry of a lane is due to be claimed, whatever its priority; nil if none waits. The second result is the first
 -- score. To count the entries is cheap; to ask for a score costs Redis as much as five other commands.
 local function first_due(lane)
   if call_on_lane('ZCARD', LANE .. lane) == 0 then return nil end

@@ -91,6 +91,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         remember_ms: None,
         settings_source: SettingsSource::Schedule,
         window: Window::WHOLE,
+        early_ms: 0,
     };
     let clock = Arc::new(ManualClock::at(1_000_000));
     let schedule = Arc::new(MemorySchedule::new(clock, limits));

@@ -4,7 +4,7 @@ use super::{HOUR_MS, MINUTE_MS, Pager, at, lane_of, refusing, start_by_hand};
 use crate::end_to_end::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Api, Server, Stores, with_ladder};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::config::{JournalConfig, ServeConfig};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn failed(api: &Api, merchant: &Merchant, id: &str, attempts: u64) {
     api.until_attempts(id, attempts).await;
     within("the settlement", async {
         while !is_known_to_fail(api, merchant).await {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -56,7 +56,7 @@ async fn acknowledged(api: &Api, merchant: &Merchant, id: &str) {
     api.until_state(id, "delivered").await;
     within("the settlement", async {
         while is_known_to_fail(api, merchant).await {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;
@@ -304,7 +304,7 @@ async fn what_fails_for_the_alerts_is_not_told(stores: Stores) {
     let path = "/v1/dead-letters?topic=ringback.alert";
     crate::support::within("the alert to be dead", async {
         while server.call(Method::GET, path, None).await.1["items"] == json!([]) {
-            tokio::task::yield_now().await;
+            short_pause().await;
         }
     })
     .await;

@@ -69,7 +69,7 @@ impl Pager {
         let path = format!("/v1/notifications/ringback.alert/{id}:pager");
         crate::support::within("the alert to be delivered", async {
             while api.call(Method::GET, &path, None).await.1["state"] != "delivered" {
-                tokio::task::yield_now().await;
+                crate::support::short_pause().await;
             }
         })
         .await;

@@ -5,7 +5,7 @@ use crate::page::{make_key, operator};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::refusing_port::RefusingPort;
 use crate::support::ringback::{Api, Server, Stores, config};
-use crate::support::within;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use ringback::clock::{Clock as _, ManualClock, SystemClock};
 use ringback::domain::timestamp::display_ms;
@@ -151,7 +151,7 @@ impl Scene {
                 if view["state"] == state && view["attempts_made"] == attempts {
                     return;
                 }
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within(&format!("{id} to be {state}"), waiting).await;
@@ -226,7 +226,7 @@ impl Scene {
         let probed = async {
             let path = "/v1/lanes/endpoint%3Anorth-bikes";
             while self.admin.call(Method::GET, path, None).await.1["state"] != "probing" {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("a destination to be probed", probed).await;
@@ -273,7 +273,7 @@ impl Scene {
         let path = format!("/v1/jobs/{}", self.job);
         let waiting = async {
             while self.admin.call(Method::GET, &path, None).await.1["done"] != json!(1) {
-                tokio::task::yield_now().await;
+                short_pause().await;
             }
         };
         within("the job to begin", waiting).await;

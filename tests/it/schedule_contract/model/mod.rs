@@ -54,6 +54,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
                 remember_ms: remembering.then_some(SHORT_MEMORY_MS),
                 settings_source: SettingsSource::Schedule,
                 window: Window::WHOLE,
+                early_ms: 0,
             };
             let mut model = Model::new(open(limits).await, limits);
             for step in steps {
