@@ -20,8 +20,8 @@ use std::time::Duration;
 /// and to settle the lease.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 /// How long before it is due an entry is claimed. So the times that Redis, the network and a claim take make no attempt late
-/// unless they are longer: at half load, 99 % of all attempts began 3.5 ms after they were due at most, and 12 ms without it
-/// (`docs/performance.md`). For so long before an attempt, it cannot be cancelled any more.
+/// unless they are longer ("What an early claim brings" in `docs/performance.md`). For so long before an attempt, it cannot be
+/// cancelled any more.
 const EARLY_MS: i64 = 10;
 
 /// The stores of a running server.
