@@ -164,7 +164,7 @@ async fn read_small(mut body: Incoming) -> bool {
 }
 
 /// A connection that is lent to the HTTP server. It is given back when this value is dropped. Writing to it fails if the
-/// client does not read ([`StallLimit`]).
+/// client does not read (see `stalled_answer`).
 pub struct LentStream {
     stream: Option<TcpStream>,
     left: LeftBehind<TcpStream>,
