@@ -2,9 +2,9 @@
 
 use super::{on_journaled_stores, on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::RedisServer;
+use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
-use crate::support::{short_pause, within};
+use crate::support::{LONGEST_WAIT, short_pause, within};
 use reqwest::Method;
 use ringback::clock::ManualClock;
 use ringback::config::RedisUrl;
@@ -54,12 +54,21 @@ async fn metric(server: &Server, name: &str) -> Option<f64> {
 /// Waits until the schedule has so many entries.
 async fn until_entries(server: &Server, expected: f64) {
     let name = r#"ringback_schedule_entries{state="pending"}"#;
+    let mut last = None;
     let waiting = async {
-        while metric(server, name).await != Some(expected) {
+        loop {
+            last = metric(server, name).await;
+            if last == Some(expected) {
+                return;
+            }
             short_pause().await;
         }
     };
-    within(&format!("{expected} entries"), waiting).await;
+    let waited = tokio::time::timeout(LONGEST_WAIT, waiting).await;
+    assert!(
+        waited.is_ok(),
+        "{expected} entries were awaited, and there are {last:?}"
+    );
 }
 
 async fn what_waits_in_the_journal_comes_when_it_is_due(stores: Stores) {
@@ -249,6 +258,20 @@ async fn servers_with_and_without_a_horizon_lose_nothing_to_each_other(stores: S
     with.schedule.horizon = Some(HORIZON);
     let windowed = Server::open(with.clone(), Some(clock.clone()), None).await;
     windowed.register(delayed("left", &merchant, "2h")).await;
+    // From then on the other one knows that something was left out.
+    let url = windowed.config().schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    within("it to be noted how far it has loaded", async {
+        let noted = ::redis::Cmd::hexists("{rb:0}:meta", "loaded_until");
+        while !noted
+            .query_async::<bool>(&mut redis)
+            .await
+            .expect("answered")
+        {
+            short_pause().await;
+        }
+    })
+    .await;
     until_entries(&whole, 1.0).await;
     // The one that is left puts everything into the schedule again.
     windowed.stop().await;
