@@ -2,8 +2,8 @@
 //!
 //! The number of connections is limited. Further connections wait to be accepted. A connection that sends no
 //! complete request head within a time limit is closed, and so is one whose client does not read its answer, so that slow
-//! or idle clients do not keep their place for ever. If a client is answered before it has sent its whole request, it gets time to read the answer
-//! ([`crate::api::unread`]).
+//! or idle clients do not keep their place for ever. If a client is answered before it has sent its whole request, it gets
+//! time to read the answer ([`crate::api::unread`]).
 
 use crate::api::unread::{ConnectionService, LentStream};
 use axum::Router;
