@@ -367,14 +367,10 @@ local function leave_to_other_lanes(lane, keys, envelopes)
   return waiting
 end
 
--- Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
-local BARE_EARLY = 20
-
 -- When the call of an entry that is given now begins, in ms: the worker waits until it is due. A damaged entry may have
 -- any number.
 local function call_at(envelope)
-  local at = next_due(envelope)
-  if is_bare(envelope) then at = at + BARE_EARLY end
+  local at = attempt_due(envelope)
   return at > NOW and at <= NOW + BARE_EARLY and at or NOW
 end
 

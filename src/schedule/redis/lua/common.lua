@@ -260,6 +260,14 @@ local function is_bare(envelope)
   return byte(envelope, 1) == BARE
 end
 
+-- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
+local BARE_EARLY = 20
+
+-- When the attempt of an entry is due, in ms. That which a bare one has as its due time is when it is claimed.
+local function attempt_due(envelope)
+  return next_due(envelope) + (is_bare(envelope) and BARE_EARLY or 0)
+end
+
 -- The ranges of scores in `lane:NAME`, in the order in which entries are served: from, to, and the end of what is due.
 local function priority_ranges()
   return {

@@ -32,18 +32,11 @@ local function later_in(lane)
   return later
 end
 
--- Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
-local BARE_EARLY = 20
-
 -- When an entry that waits in a lane with this score is due, in ms: the score says when it is claimed, which is some time
 -- before. One that was put off is due when its score says.
 local function due_at(key, score)
   local claimed, envelope = due_of(score), call('HGET', JOBS, key)
-  local due = claimed + BARE_EARLY
-  if readable(envelope) then
-    due = next_due(envelope)
-    if is_bare(envelope) then due = due + BARE_EARLY end
-  end
+  local due = readable(envelope) and attempt_due(envelope) or claimed + BARE_EARLY
   return due > claimed and due <= claimed + BARE_EARLY and due or claimed
 end
 

@@ -6,9 +6,6 @@
 -- Reply  now, writes
 -- Keeps  an entry that is not as it was registered, or is due soon, is not changed. It has its content until it is sent.
 
--- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
-local EARLY = 20
-
 allow_when_full()
 local lost = check_in()
 if lost then return lost end
@@ -33,9 +30,9 @@ for n, key in ipairs(keys) do
     -- If its place is lost, its content says where it belongs.
     if due > due_after and call_on_lane('ZSCORE', LANE .. lane, key) then
       local list = lists[lane] or {}
-      list[#list + 1], list[#list + 2] = lane_score(envelope, due) - EARLY, key
+      list[#list + 1], list[#list + 2] = lane_score(envelope, due) - BARE_EARLY, key
       lists[lane] = list
-      soonest[lane] = math.min(soonest[lane] or due, due - EARLY)
+      soonest[lane] = math.min(soonest[lane] or due, due - BARE_EARLY)
       left[#left + 1] = key
     end
   end

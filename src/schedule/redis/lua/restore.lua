@@ -13,9 +13,6 @@
 --        journal is asked before such an entry is sent. So no harm is done if the journal was read before the
 --        entry's latest step.
 
--- How long before it is due what is bare is claimed, in ms. Must equal CLAIMED_EARLY_MS in schedule/mod.rs.
-local EARLY = 20
-
 local lost = check_in()
 if lost then return lost end
 if ARGV[8] == '1' then note_ranked() end
@@ -87,7 +84,7 @@ local function put_back(n, lane, score, key, added, bare)
     elseif progress then
       differs = progress ~= string.sub(held, SERIES, RETRY_AT + 7)
     else
-      differs = next_due(held) ~= due_of(tonumber(score)) + EARLY
+      differs = next_due(held) ~= due_of(tonumber(score)) + BARE_EARLY
     end
     if (unclaimable or differs) and not (unclaimable and lease_of(key, lane)) then
       if unclaimable then missing = missing + 1 else moved = moved + 1 end
