@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// Maximum number of partitions that are asked at a time.
 const AT_ONCE: usize = 16;
 
+/// A server with a horizon has begun to leave notifications to the journal, and nobody has noted how far anything was loaded.
+const NOT_KNOWN_MS: i64 = 0;
+
 /// See [`crate::schedule::ScheduleMaintenance::loaded_until`].
 pub async fn loaded_until(
     schedule: &RedisSchedule,
@@ -32,9 +35,10 @@ pub async fn loaded_until(
     let noted: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
     // Servers with a horizon note it. Without one, a partition of which nothing is noted holds everything.
     let is_whole = schedule.limits.window == Window::WHOLE;
-    let instants = noted
-        .into_iter()
-        .map(|noted_ms| noted_ms.or(is_whole.then_some(i64::MAX)));
+    let instants = noted.into_iter().map(|noted_ms| match is_whole {
+        true => Some(noted_ms.unwrap_or(i64::MAX)),
+        false => noted_ms.filter(|noted_ms| *noted_ms != NOT_KNOWN_MS),
+    });
     // `None` if it is missing in any.
     let instants: Option<Vec<i64>> = instants.collect();
     Ok(instants.and_then(|instants| instants.into_iter().min()))

@@ -17,7 +17,7 @@
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       the number of the last lease
 --                     loaded_until  up to which due time everything pending was put in, in ms
---                                  (loaded_until.lua)
+--                                  (loaded_until.lua); 0: that is not known, and some may be left out
 --                     settings     the generation in which the settings of lanes were last compared with the journal
 --                     ranked       set if any entry may have another than the usual priority (common.lua)
 --                   The name of an instance has 32 characters.
@@ -106,6 +106,16 @@ local function enter(verdict)
   local writes = math.max(micros, seen + 1, tonumber(held[instance] or 0) or 0)
   call('HSET', META, instance, text_of(writes), 'at:' .. instance, text_of(NOW))
   if horizon then call('HSET', META, 'horizon:' .. instance, text_of(horizon)) end
+  -- From now on this instance leaves out what is due after its horizon. If it ends before it has noted how far it loads, one
+  -- without a horizon must not go on believing that everything is here.
+  if (horizon or 0) > 0 then
+    local loaded_until = tonumber(call('HGET', META, 'loaded_until') or nil)
+    if not loaded_until then
+      call('HSET', META, 'loaded_until', '0')
+    elseif loaded_until > NOW + horizon then
+      call('HSET', META, 'loaded_until', text_of(NOW + math.floor(horizon / 2)))
+    end
+  end
   if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
   if held.owner ~= owner then call('HSET', META, 'owner', owner) end
   return { verdict, text_of(generation), text_of(writes) }
