@@ -17,6 +17,9 @@ use async_trait::async_trait;
 pub(super) const MOST_SCANNED: usize = 20_000;
 /// How long a job that cannot be read is left alone before it is tried again, in milliseconds.
 pub(super) const DAMAGED_LEASE_MS: i64 = 60_000;
+/// No server has a job for longer, in milliseconds. If a lease ends later, the clock was set back since it was given, and the job
+/// is free.
+pub(super) const LONGEST_LEASE_MS: i64 = DAMAGED_LEASE_MS;
 /// Minimum number of jobs that are read for a part of a list, of which some may have to be left out.
 pub(super) const FEWEST_LISTED: usize = 50;
 /// Maximum number of rows of the lists of jobs that one transaction deletes. With SQLite, everything else waits for it.

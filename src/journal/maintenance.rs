@@ -9,6 +9,10 @@ use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
 use async_trait::async_trait;
 
+/// For how long an instance gets a duty at most, in milliseconds. If a duty is given for longer, the clock of the database was set
+/// back since, and the duty is free.
+pub const LONGEST_DUTY_MS: i64 = 60_000;
+
 /// The part of a [`super::Journal`] that maintenance, checks and audits use.
 #[async_trait]
 pub trait JournalMaintenance: Send + Sync + 'static {
@@ -74,7 +78,7 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     async fn tend_partitions(&self, work: &PartitionWork) -> Result<Pruned, JournalError>;
 
     /// Asks for a maintenance duty, which only one instance has at a time. Returns `true` if this instance
-    /// has the duty for `ttl_ms` from now, `false` if another instance has it.
+    /// has the duty for `ttl_ms` from now, at most [`LONGEST_DUTY_MS`], `false` if another instance has it. With 0 it is given back.
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError>;
 
     /// The value that [`Self::remember`] last stored under a name.

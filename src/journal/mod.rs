@@ -111,7 +111,7 @@ pub use jobs::{
 };
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
-pub use maintenance::JournalMaintenance;
+pub use maintenance::{JournalMaintenance, LONGEST_DUTY_MS};
 pub use payload::{BodyReading, PageBodies, Payload, PayloadContent};
 pub use pending::{Pending, PlacesPage};
 pub use person_act::{LONGEST_TEXT, PersonAct};

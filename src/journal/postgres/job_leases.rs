@@ -8,7 +8,9 @@ use super::statements::storable;
 use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
-use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, JobStepped, TakenJob, advance};
+use crate::journal::jobs::{
+    DAMAGED_LEASE_MS, JobStep, JobStepped, LONGEST_LEASE_MS, TakenJob, advance,
+};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use async_trait::async_trait;
@@ -49,7 +51,7 @@ impl PostgresCall for TakeJob {
     }
 }
 
-/// The row of the next job, which is taken with this.
+/// The row of the next job that no server has, which is taken with this.
 async fn take_next(
     connection: &mut PgConnection,
     lease_ms: i64,
@@ -57,7 +59,9 @@ async fn take_next(
     Ok(sqlx::query(concat!(
         "WITH free AS MATERIALIZED (
                 SELECT id FROM jobs
-                WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+                WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms NOT BETWEEN 1 + ",
+        now_ms!(),
+        " AND $2 + ",
         now_ms!(),
         "   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
              )
@@ -67,6 +71,7 @@ async fn take_next(
         taken_job_columns!()
     ))
     .bind(lease_ms)
+    .bind(LONGEST_LEASE_MS)
     .fetch_optional(connection)
     .await?)
 }

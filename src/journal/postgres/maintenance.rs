@@ -25,8 +25,8 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, DayReading, DaySelection, Examined, JournalCounts, JournalError,
-    JournalMaintenance, Noting, PartitionWork, Pending, PersonAct, PlacesPage, Prune, Pruned,
-    Rebuild,
+    JournalMaintenance, LONGEST_DUTY_MS, Noting, PartitionWork, Pending, PersonAct, PlacesPage,
+    Prune, Pruned, Rebuild,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -280,11 +280,13 @@ impl PostgresCall for TakeDuty<'_> {
              ON CONFLICT (name) DO UPDATE SET
                 holder = excluded.holder, until_ms = excluded.until_ms
              WHERE duties.holder = excluded.holder
-                OR duties.until_ms <= excluded.until_ms - $3",
+                OR duties.until_ms <= excluded.until_ms - $3
+                OR duties.until_ms > excluded.until_ms - $3 + $4",
         )
         .bind(self.name)
         .bind(self.holder)
         .bind(self.ttl_ms)
+        .bind(LONGEST_DUTY_MS)
         .execute(connection)
         .await?;
         Ok(taken.rows_affected() == 1)

@@ -6,7 +6,9 @@ use super::writes::change;
 use crate::domain::job::{JobId, MOST_OPEN_JOBS};
 use crate::journal::ChangeResult;
 use crate::journal::job_rows::{job_columns, taken_job_columns};
-use crate::journal::jobs::{DAMAGED_LEASE_MS, JobStep, JobStepped, TakenJob, advance};
+use crate::journal::jobs::{
+    DAMAGED_LEASE_MS, JobStep, JobStepped, LONGEST_LEASE_MS, TakenJob, advance,
+};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::count_of;
 use sqlx::sqlite::SqliteRow;
@@ -25,10 +27,13 @@ macro_rules! now_ms {
 pub(super) async fn is_one_free(readers: &SqlitePool) -> Result<bool, SqliteFailure> {
     let free = sqlx::query_scalar(concat!(
         "SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_open
-         WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+         WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms NOT BETWEEN 1 + ",
+        now_ms!(),
+        " AND ? + ",
         now_ms!(),
         ")"
     ))
+    .bind(LONGEST_LEASE_MS)
     .fetch_one(readers)
     .await?;
     Ok(free)
@@ -132,12 +137,15 @@ async fn take_next(
         now_ms!(),
         " + ? WHERE id = (
             SELECT id FROM jobs INDEXED BY jobs_open
-            WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+            WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms NOT BETWEEN 1 + ",
+        now_ms!(),
+        " AND ? + ",
         now_ms!(),
         " ORDER BY id LIMIT 1) RETURNING ",
         taken_job_columns!()
     ))
     .bind(lease_ms)
+    .bind(LONGEST_LEASE_MS)
     .fetch_optional(connection)
     .await?)
 }
