@@ -257,14 +257,15 @@ impl Service {
         }
     }
 
-    /// Settles a lease to the state in the journal, so that the schedule agrees with it.
+    /// Settles a lease to the state in the journal, so that the schedule agrees with it. The attempt that a change asked for may
+    /// begin without waiting for the next probe of its destination only if `call_now`.
     ///
     /// # Errors
     /// If a store fails. The lease then expires, and the journal is asked before anything is sent.
     pub(super) async fn settle_to_journal(
         &self,
         journal: &dyn JournalReads,
-        held: HeldLease,
+        (held, call_now): (HeldLease, bool),
         snapshot: &Snapshot,
     ) -> Result<Settled, ServiceError> {
         let settled = match held {
@@ -288,7 +289,8 @@ impl Service {
                 let is_put = matches!(reservation, Reservation::Put(_));
                 let settled =
                     with_timeout(self.schedule.end_reservation(token, reservation)).await?;
-                if is_put && settled == Settled::Done && snapshot.progress.retry_at_ms.is_some() {
+                let is_asked_for = is_put && snapshot.progress.retry_at_ms.is_some();
+                if call_now && is_asked_for && settled == Settled::Done {
                     self.ask_for_call(snapshot).await;
                 }
                 settled

@@ -143,7 +143,7 @@ impl Service {
         after: &Snapshot,
         answer: Result<Snapshot, ServiceError>,
     ) -> ChangeStep {
-        let settled = self.settle_to_journal(journal, held, after).await;
+        let settled = self.settle_to_journal(journal, (held, true), after).await;
         match (settled, after.state) {
             (Ok(Settled::Lost) | Err(_), State::Delivered | State::Dead | State::Cancelled) => {
                 self.remove_after_loss(after.key_in_lane());
@@ -230,7 +230,8 @@ impl Service {
                     self.recheck(held).await;
                     return Err(error);
                 }
-                self.settle_to_journal(journal, held, &recorded).await?;
+                self.settle_to_journal(journal, (held, true), &recorded)
+                    .await?;
             }
             Ok(_) => self.recheck(held).await,
             Err(error) => {

@@ -273,18 +273,23 @@ impl Service {
     ) {
         let mut settling = JoinSet::new();
         for (one, result) in leased.into_iter().zip(results) {
-            let held = match std::mem::take(&mut call_now) {
+            let call_now = std::mem::take(&mut call_now);
+            let held = match call_now {
                 true => one.held.for_change(one.change),
                 false => one.held,
             };
             let service = self.clone();
-            settling.spawn(async move { service.settle_one(held, result).await });
+            settling.spawn(async move { service.settle_one((held, call_now), result).await });
         }
         // A panic is logged where it happens, and the lease expires.
         while settling.join_next().await.is_some() {}
     }
 
-    async fn settle_one(self: &SharedService, held: HeldLease, result: ChangeResult) {
+    async fn settle_one(
+        self: &SharedService,
+        (held, call_now): (HeldLease, bool),
+        result: ChangeResult,
+    ) {
         let Some(journal) = self.journal() else {
             return;
         };
@@ -297,7 +302,10 @@ impl Service {
             ChangeResult::Missing => return self.release(held).await,
         };
         let key = after.key.clone();
-        match self.settle_to_journal(journal, held, &after).await {
+        match self
+            .settle_to_journal(journal, (held, call_now), &after)
+            .await
+        {
             Ok(Settled::Lost) if after.state == State::Scheduled => {
                 self.restore(journal, &key).await;
             }
