@@ -17,15 +17,15 @@ use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
-use crate::maintenance::difference::{find_recorded, must_be_held_until};
+use crate::maintenance::difference::{Difference, find_recorded, must_be_held_until};
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::recovery::resync::Resync;
 use crate::maintenance::recovery::{inspect, why};
 use crate::maintenance::repair::{RepairNotes, Repaired, repair};
 use crate::maintenance::scan::{Pick, ScanPosition, compare};
-use crate::schedule::ScheduleLeases as _;
 use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable as _, ScheduleStatus};
 use crate::schedule::redis::{RedisSchedule, Time};
+use crate::schedule::{HAND_LEASE_WAIT_MS, ScheduleLeases as _};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use report::{ComparedPending, LoadedAll, OnePutBack, RebuildReport};
@@ -149,6 +149,7 @@ impl RebuildStores {
         let repairing = async {
             let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
             let differences = find_recorded(journal, schedule, &keys, &BTreeSet::new()).await?;
+            let differences = self.without_young(differences).await?;
             let repaired = repair(journal, schedule, &differences, self.record).await?;
             Ok((repaired, held_until_ms))
         };
@@ -227,14 +228,15 @@ impl RebuildStores {
         while let ScanPosition::Pending(_) = place {
             let stepping = async {
                 let page = compare(journal, schedule, &place, pick, PAGE).await?;
-                repaired += repair(journal, schedule, &page.differences, self.record).await?;
-                Ok(page)
+                let differences = self.without_young(page.differences).await?;
+                repaired += repair(journal, schedule, &differences, self.record).await?;
+                Ok((page.pending + page.later, page.later, page.next))
             };
-            let page = stepping.await.map_err(failed)?;
-            seen += page.pending + page.later;
-            later += page.later;
+            let (seen_in_page, later_in_page, next) = stepping.await.map_err(failed)?;
+            seen += seen_in_page;
+            later += later_in_page;
             progress.at(seen);
-            place = page.next;
+            place = next;
         }
         drop(progress);
         let Repaired {
@@ -246,6 +248,42 @@ impl RebuildStores {
             restored,
             moved,
         })
+    }
+
+    /// What still differs when every registration among these has arrived that may be on its way. One that arrives soon after it
+    /// was accepted is sent without asking the journal. If it was put back before that, it could be sent and forgotten, and then
+    /// be sent again.
+    async fn without_young(
+        &self,
+        differences: Vec<Difference>,
+    ) -> Result<Vec<Difference>, MaintenanceError> {
+        if differences.is_empty() {
+            return Ok(differences);
+        }
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        let keys: Vec<Key> = differences
+            .iter()
+            .map(|one| one.entry.key.clone())
+            .collect();
+        let recorded = journal.snapshots(&keys).await?;
+        let registered = recorded.iter().flatten().map(|one| one.registered_ms);
+        let arrived_ms = registered
+            .max()
+            .unwrap_or(i64::MIN)
+            .saturating_add(HAND_LEASE_WAIT_MS);
+        // If the clock was set back, it does not wait for longer all the same.
+        let wait_ms = arrived_ms
+            .saturating_sub(schedule.clock().now_ms())
+            .min(HAND_LEASE_WAIT_MS);
+        if wait_ms <= 0 {
+            return Ok(differences);
+        }
+        tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
+        let mut again = find_recorded(journal, schedule, &keys, &BTreeSet::new()).await?;
+        // Those that the journal does not know are only found among the entries of the schedule.
+        let unknown = differences.into_iter().filter(|one| one.journal.is_none());
+        again.extend(unknown);
+        Ok(again)
     }
 
     /// Puts all missing notifications that are due soon into Redis, soonest due first. Servers keep working meanwhile.
