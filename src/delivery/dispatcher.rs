@@ -230,7 +230,7 @@ impl Dispatcher {
             .await
             .is_some()
         {
-            if self.worker.review_keys() {
+            if self.worker.review_keys(REVIEW_KEYS) {
                 self.schedule.wake().bring_forward(self.clock.now_ms());
             }
         }

@@ -15,10 +15,11 @@ use std::time::Instant;
 
 impl Worker {
     /// The endpoint that a leased notification names, as it is now; `None` inside if it names none. Returns `None` if
-    /// the endpoint could not be read before the latest start: then nothing is sent, and the lease is released.
+    /// nothing is sent under this lease, which is settled then.
     ///
     /// A journal that was restored from a backup may not know the endpoint, and Redis may have lost it. Then the
-    /// notification waits until it is set again.
+    /// notification waits until it is set again. It does not keep its permit meanwhile: thousands may wait for one endpoint,
+    /// and other destinations need the permits. So this server skips the lane until it knows the endpoint.
     ///
     /// Another endpoint may have been made under the name of one that was removed. What was registered for the old one
     /// ends as a dead letter: the new one must not get it.
@@ -36,7 +37,7 @@ impl Worker {
         };
         let mut backoff = Backoff::new(&self.health, store);
         loop {
-            match self.endpoints.of_pending(&name).await {
+            let passes = match self.endpoints.of_pending(&name).await {
                 Ok(Some(endpoint)) if endpoint.is_meant_by(registered_ms) => {
                     return Some((lease, Some(endpoint)));
                 }
@@ -44,17 +45,28 @@ impl Worker {
                     self.end_unsent(lease).await;
                     return None;
                 }
-                Ok(None) if self.endpoints.report_missing(&name) => tracing::error!(
-                    endpoint = %name,
-                    "there is no endpoint of this name, which pending notifications name; they wait; set the endpoint \
-                     again"
-                ),
-                Ok(None) => {}
-                Err(error) => tracing::debug!(
-                    notification = %lease.entry.notification.key,
-                    %error,
-                    "the endpoint of a notification cannot be read now; trying again"
-                ),
+                Ok(None) => {
+                    if self.endpoints.report_missing(&name) {
+                        tracing::error!(
+                            endpoint = %name,
+                            "there is no endpoint of this name, which pending notifications name; they wait; set the \
+                             endpoint again"
+                        );
+                    }
+                    false
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        notification = %lease.entry.notification.key,
+                        %error,
+                        "the endpoint of a notification cannot be read now; trying again"
+                    );
+                    error.may_pass()
+                }
+            };
+            if !passes {
+                Box::pin(self.leave_to_others(lease)).await;
+                return None;
             }
             if !self
                 .wait_for_journal(lease.expires_ms(), &mut backoff)

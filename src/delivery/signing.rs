@@ -5,6 +5,8 @@
 //! lease, and skips the lane of the endpoint from then on ([`crate::schedule::skipped`]), so that another server claims
 //! the notification in its turn. It opens the keys again four times a second, and skips the lane no more when it can.
 //!
+//! A server that does not know the endpoint, or cannot read it, skips the lane as well (`lease_endpoint.rs`).
+//!
 //! A server that cannot sign with the default keys of the others ([`crate::endpoints::default_keys`]) does the same with
 //! everything that they would sign.
 //!
@@ -13,14 +15,18 @@
 
 use super::tls_profiles::{TlsProfile, UnusableProfile};
 use super::worker::Worker;
+use crate::clock::millis;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::signers::Signers;
 use crate::keyring::UnusableKey;
 use crate::schedule::{Lease, Settlement};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a notification waits whose lane is not skipped, in milliseconds.
 const DEFERRAL_MS: i64 = 1_000;
+/// How often the store is asked again for the endpoint of a skipped lane that this server does not know, in milliseconds.
+const LOOK_AGAIN_MS: i64 = 10_000;
 /// How long a notification waits after the proxy failed, in milliseconds. While it fails, everything that is due
 /// comes here again after this time.
 const PROXY_DEFERRAL_MS: i64 = 3_000;
@@ -59,30 +65,50 @@ impl Worker {
                 matches!(unusable, UnusableProfile::Key(_))
             }
         };
-        // Before the lease is settled, so that no claim after it gets the notification again.
-        let lane = &lease.entry.notification.lane;
-        let settlement = match others_may_send && self.schedule.skipped_lanes().skip(lane) {
-            // Due as before: another server may send it at once. Its attempt will say why it comes late.
-            true => Settlement::Defer(lease.entry.progress.next_due_ms()),
-            false => Settlement::Defer(self.clock.now_ms().saturating_add(DEFERRAL_MS)),
-        };
-        self.settle(lease, settlement).await;
+        match others_may_send {
+            true => self.leave_to_others(lease).await,
+            false => self.defer_unsent(lease).await,
+        }
         None
     }
 
-    /// Tries again to open the keys of the endpoints whose lanes are skipped. Returns whether any can be claimed for
-    /// again.
-    pub(super) fn review_keys(&self) -> bool {
+    /// Settles a lease of a notification that this server cannot send now and another one may, and skips its lane.
+    pub(super) async fn leave_to_others(&self, lease: Box<Lease>) {
+        // Before the lease is settled, so that no claim after it gets the notification again.
+        if self
+            .schedule
+            .skipped_lanes()
+            .skip(&lease.entry.notification.lane)
+        {
+            // Due as before: another server may send it at once. Its attempt will say why it comes late.
+            let due_ms = lease.entry.progress.next_due_ms();
+            self.settle(lease, Settlement::Defer(due_ms)).await;
+        } else {
+            self.defer_unsent(lease).await;
+        }
+    }
+
+    /// Settles a lease of a notification that cannot be sent now: it is due again in a moment.
+    async fn defer_unsent(&self, lease: Box<Lease>) {
+        let again_ms = self.clock.now_ms().saturating_add(DEFERRAL_MS);
+        self.settle(lease, Settlement::Defer(again_ms)).await;
+    }
+
+    /// Tries again to open the keys of the endpoints whose lanes are skipped, `since` the last time. Returns whether any can be
+    /// claimed for again.
+    pub(super) fn review_keys(&self, since: Duration) -> bool {
         let now_ms = self.clock.now_ms();
+        let is_time = (now_ms - millis(since)) / LOOK_AGAIN_MS != now_ms / LOOK_AGAIN_MS;
         self.schedule.skipped_lanes().retain(|lane| {
             let Some(name) = lane.endpoint() else {
                 return self.endpoints.signers(None, now_ms).is_err();
             };
-            let endpoint = self.endpoints.known(&name);
-            endpoint.is_some_and(|endpoint| {
-                self.endpoints.signers(Some(&endpoint), now_ms).is_err()
-                    || !self.opens_client_key(&endpoint)
-            })
+            // One that this server does not know may have been removed since. Then what names it is ended.
+            let Some(endpoint) = self.endpoints.known(&name) else {
+                return !is_time;
+            };
+            self.endpoints.signers(Some(&endpoint), now_ms).is_err()
+                || !self.opens_client_key(&endpoint)
         })
     }
 
