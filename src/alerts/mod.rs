@@ -176,9 +176,12 @@ impl Alerts {
                     "destinations and dead letters could not be checked for alerts; trying again"
                 );
             }
-            Err(_) => tracing::debug!(
-                "the check of destinations and dead letters for alerts took too long; trying again"
-            ),
+            Err(_) => {
+                tracing::debug!(
+                    "the check of destinations and dead letters for alerts took too long; trying again"
+                );
+                self.shared.give_back().await;
+            }
         }
     }
 

@@ -123,7 +123,8 @@ impl SharedCheckError {
 }
 
 impl SharedChecks {
-    /// Makes the checks, if it is the turn of this server, and registers the alerts that follow.
+    /// Makes the checks, if it is the turn of this server, and registers the alerts that follow. If this server cannot reach the
+    /// schedule, it lets another one have its turn.
     pub(super) async fn run(
         &mut self,
         sender: &AlertSender,
@@ -135,6 +136,21 @@ impl SharedChecks {
             self.position.place = LanePlace::default();
             return Ok(());
         }
+        let checked = self.check(sender, now_ms).await;
+        if let Err(SharedCheckError::Schedule(_)) = checked {
+            self.give_back().await;
+        }
+        checked
+    }
+
+    /// Lets another server make the next check.
+    pub(super) async fn give_back(&self) {
+        if let Some(journal) = &self.journal {
+            let _ = journal.duty(NAME, 0).await;
+        }
+    }
+
+    async fn check(&mut self, sender: &AlertSender, now_ms: i64) -> Result<(), SharedCheckError> {
         let before = self.recall().await?;
         let mut memory = before.clone();
         let mut alerts = Vec::new();

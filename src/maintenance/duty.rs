@@ -6,6 +6,9 @@
 //! Every instance asks the journal for each duty again and again. One instance gets the duty, and keeps it as
 //! long as it asks again before `DUTY_MS` have passed. If it dies, another instance gets the duty after that
 //! time. The waits are jittered, so that instances that were started together do not ask at the same time.
+//!
+//! An instance may reach the journal and not the schedule, or not all parts of it, while others reach both. It gives a duty
+//! back that it cannot do for this reason, and does not ask for it until others have had their turn.
 
 use super::error::MaintenanceError;
 use crate::clock::{Clock, millis};
@@ -25,6 +28,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(5);
 /// Wait before asking again for a duty that another instance has.
 const ASK_LATER: Duration = Duration::from_secs(8);
+/// After so many failures of the schedule in a row, an instance gives its duty back.
+const MOST_FAILURES: u32 = 2;
+/// Wait before asking again for a duty that was given back. In the meantime, every other instance asks for it.
+const AFTER_GIVING_BACK: Duration = Duration::from_secs(15);
 
 /// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +69,11 @@ pub trait Duty: Send {
     /// Forgets its position: another instance has run the duty meanwhile.
     fn start_over(&mut self);
 
+    /// Whether this instance could not reach a part of the schedule in the last run.
+    fn lacks_parts(&self) -> bool {
+        false
+    }
+
     /// About how long to wait after a run that took `took`.
     fn rest(took: Duration) -> Duration;
 
@@ -79,6 +91,12 @@ pub(super) async fn run<D: Duty>(
     let mut held = HeldDuty::new(D::NAME);
     let mut begun: Option<Instant> = None;
     loop {
+        if held.failures >= MOST_FAILURES {
+            held.give_back(journal.as_ref()).await;
+            duty.start_over();
+            begun = None;
+            rest(AFTER_GIVING_BACK).await;
+        }
         // Fails only if the sender was dropped; then the duty runs.
         let _ = healthy.wait_for(|healthy| *healthy).await;
         match held.is_ours(journal.as_ref()).await {
@@ -101,6 +119,10 @@ pub(super) async fn run<D: Duty>(
             Ok(Step::More) => tokio::time::sleep(duty.step_rest()).await,
             Ok(Step::Done(outcome)) => {
                 held.note_success();
+                match duty.lacks_parts() {
+                    true => held.failures += 1,
+                    false => held.failures = 0,
+                }
                 D::report(outcome);
                 begun = None;
                 let about = jittered(D::rest(started.elapsed()));
@@ -112,6 +134,9 @@ pub(super) async fn run<D: Duty>(
             }
             Err(error) => {
                 held.note_failure(&error);
+                if let MaintenanceError::Schedule(_) = error {
+                    held.failures += 1;
+                }
                 rest(AGAIN).await;
             }
         }
@@ -124,6 +149,8 @@ struct HeldDuty {
     confirmed_at: Option<Instant>,
     /// Whether it was logged that the duty cannot run.
     logged: bool,
+    /// How many steps in a row have failed because of the schedule, and how many runs in a row left out parts of it.
+    failures: u32,
 }
 
 impl HeldDuty {
@@ -132,6 +159,7 @@ impl HeldDuty {
             name,
             confirmed_at: None,
             logged: false,
+            failures: 0,
         }
     }
 
@@ -147,6 +175,19 @@ impl HeldDuty {
         let ours = journal.duty(self.name, DUTY_MS).await?;
         self.confirmed_at = ours.then_some(asked);
         Ok(ours)
+    }
+
+    /// Lets another instance have the duty. If that fails, another one gets it when this one has not asked for it for some time.
+    async fn give_back(&mut self, journal: &dyn JournalMaintenance) {
+        let duty = self.name;
+        tracing::debug!(
+            duty,
+            "this server cannot do the maintenance duty `{duty}` now, and leaves it to the others"
+        );
+        self.failures = 0;
+        if self.confirmed_at.take().is_some() {
+            let _ = journal.duty(duty, 0).await;
+        }
     }
 
     /// Logs that the duty could not run. An error that does not pass is logged once, until a run

@@ -28,6 +28,8 @@ const STEPS_PER_SECOND: f64 = 5.0;
 const FAILURES_OF_MANY: u32 = 3;
 /// After so many, the job fails.
 const MOST_FAILURES: u32 = 6;
+/// After so many failed steps in a row for a schedule that is away, another server may have the job: it may reach the schedule.
+const FAILURES_OF_SCHEDULE: u32 = 3;
 /// Wait after a step that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,8 @@ pub(super) enum JobTurn {
     StepAt(Instant),
     /// The job has ended, or another server has it, or it is paused.
     Over,
+    /// This server cannot reach the schedule now, and lets another one have the job.
+    LeftToOthers,
 }
 
 /// The part of a job's way that this server goes.
@@ -62,6 +66,8 @@ pub(super) struct JobRun {
     most: usize,
     /// How many steps in a row have failed, other than for a store that is away.
     failures: u32,
+    /// How many steps have failed since the last one that was kept, because the schedule was away.
+    failures_of_schedule: u32,
 }
 
 impl JobRun {
@@ -85,6 +91,7 @@ impl JobRun {
             has_called: place.is_some() || job.kind == JobKind::Replay,
             most: step_size(&job),
             failures: 0,
+            failures_of_schedule: 0,
             current: CurrentJob {
                 job: Arc::new(job),
                 fence,
@@ -153,7 +160,7 @@ impl JobRun {
                 self.kept_at = Instant::now();
                 self.has_called |= changed > 0;
                 self.most = (self.most * 2).min(step_size(&self.current.job));
-                self.failures = 0;
+                (self.failures, self.failures_of_schedule) = (0, 0);
                 let job = Arc::make_mut(&mut self.current.job);
                 job.counts.done += u64::try_from(changed).unwrap_or(u64::MAX);
                 self.service.metrics.job_step(changed, skipped, failed);
@@ -232,7 +239,11 @@ impl JobRun {
             // A step that takes longer than a call may would never be kept, however often it is repeated.
             self.most = (self.most / 2).max(1);
             tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
-            return again;
+            self.failures_of_schedule += u32::from(matches!(error, ServiceError::Schedule(_)));
+            return match self.failures_of_schedule >= FAILURES_OF_SCHEDULE {
+                true => JobTurn::LeftToOthers,
+                false => again,
+            };
         }
         self.failures += 1;
         if self.failures < MOST_FAILURES {

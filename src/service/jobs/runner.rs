@@ -1,7 +1,7 @@
 //! Carries jobs on: takes those that no server has, and does their steps at their rate.
 //!
 //! A server has a job for [`LEASE_MS`], and every step renews that. If the server dies, another one takes the job
-//! when that time has passed. A server that stops gives its jobs back.
+//! when that time has passed. A server that stops gives its jobs back, and so does one that cannot reach the schedule.
 
 use super::SharedService;
 use super::keeping::{KEEP_EVERY, LEASE_MS, keep};
@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a server asks for jobs that no server has.
 const ASK_EVERY: Duration = Duration::from_secs(2);
+/// For how long a server that gave a job back takes none. In the meantime, every other server asks for jobs.
+const AFTER_GIVING_BACK: Duration = Duration::from_secs(5);
 /// Maximum number of steps that one server does at once. A job that waits for its next step keeps no other one back, so
 /// there is no maximum number of jobs: at a low rate, a job has a step in many minutes.
 const MOST_STEPS: usize = 8;
@@ -31,8 +33,9 @@ impl Service {
         };
         let mut here = JoinSet::new();
         let steps = Arc::new(Semaphore::new(MOST_STEPS));
+        let mut takes_from = Instant::now();
         loop {
-            while here.len() < MOST_OPEN_JOBS {
+            while here.len() < MOST_OPEN_JOBS && Instant::now() >= takes_from {
                 match with_timeout(journal.take_job(LEASE_MS)).await {
                     Ok(Some(taken)) => {
                         let steps = steps.clone();
@@ -50,11 +53,23 @@ impl Service {
                 () = stop.cancelled() => break,
                 () = self.job_wake.notified() => {}
                 () = tokio::time::sleep(ASK_EVERY) => {}
-                Some(_) = here.join_next(), if !here.is_empty() => {}
+                Some(ended) = here.join_next(), if !here.is_empty() => {
+                    if let Ok(RunEnd::LeftToOthers) = ended {
+                        takes_from = Instant::now() + AFTER_GIVING_BACK;
+                    }
+                }
             }
         }
         while here.join_next().await.is_some() {}
     }
+}
+
+/// How the part of a job's way ended that this server went.
+enum RunEnd {
+    /// The job is over here, or this server stops.
+    Over,
+    /// This server could not go on, and another one may.
+    LeftToOthers,
 }
 
 async fn run_job(
@@ -62,32 +77,32 @@ async fn run_job(
     taken: TakenJob,
     steps: Arc<Semaphore>,
     stop: CancellationToken,
-) {
+) -> RunEnd {
     tracing::info!(job = %taken.job.id, kind = %taken.job.kind, "this server carries on a job");
     let id = taken.job.id.clone();
     let mut run = JobRun::of(service.clone(), taken);
-    loop {
+    let end = loop {
         let Some(permit) = wait_for_permit(&service, &run.current, &steps, &stop).await else {
-            break;
+            break RunEnd::Over;
         };
         let done = run.step().await;
         drop(permit);
-        let next = match done {
-            Ok(JobTurn::Over) => return,
-            Ok(JobTurn::StepAt(at)) => at,
-            Err(error) => match run.after_failure(&error).await {
-                JobTurn::Over => return,
-                JobTurn::StepAt(at) => at,
-            },
+        let turn = match done {
+            Ok(turn) => turn,
+            Err(error) => run.after_failure(&error).await,
         };
-        if !wait(&service, &run.current, next, &stop).await {
-            break;
+        match turn {
+            JobTurn::Over => return RunEnd::Over,
+            JobTurn::LeftToOthers => break RunEnd::LeftToOthers,
+            JobTurn::StepAt(at) if wait(&service, &run.current, at, &stop).await => {}
+            JobTurn::StepAt(_) => break RunEnd::Over,
         }
-    }
-    // The server stops: another one can take the job at once.
+    };
+    // Another server can take the job at once.
     if let Some(journal) = service.journal() {
         let _ = with_timeout(journal.keep_job(&id, run.current.fence, 0)).await;
     }
+    end
 }
 
 /// Waits until a step may be done, and keeps the job meanwhile. `None` if the job is lost or the server stops.

@@ -4,10 +4,12 @@ use super::bulk::check_lists;
 use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
+use crate::support::proxy::Line;
 use crate::support::redis::connect;
-use crate::support::ringback::{Api, Server, Stores, registration};
+use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, before_redis, config, registration};
 use crate::support::{short_pause, within};
 use reqwest::Method;
+use ringback::clock::ManualClock;
 use ringback::config::ServeConfig;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ on_journaled_stores!(
     a_job_of_an_unknown_destination_is_not_made,
     wrong_requests_about_jobs_are_named,
 );
+on_stores!(@ cut_off Postgres a_server_that_cannot_reach_redis_leaves_its_job_to_the_other);
 on_stores!(@ redis_alone RedisOnly without_a_journal_a_release_is_answered_with_a_job_that_is_not_kept);
 
 /// The path of a merchant's lane, with what is asked of it.
@@ -472,4 +475,30 @@ async fn killed_in_the_middle_of_a_job_the_server_finishes_it_when_it_is_started
         let again = async || Process::start(dir.path(), arguments).await;
         killed_in_the_middle(first, again).await;
     }
+}
+
+/// It reaches the journal, and could keep the job as long as it lives.
+async fn a_server_that_cannot_reach_redis_leaves_its_job_to_the_other(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let direct = config(dir.path(), stores);
+    let mut cut = direct.clone();
+    let line = before_redis(&mut cut);
+    let cut_off = Server::open(cut, Some(ManualClock::at(BEGIN_MS)), Some(dir)).await;
+    register_later(&cut_off, &merchant, 4).await;
+    let job = retry(&cut_off, &merchant, 0.5).await;
+    assert_eq!(merchant.call().await.body, b"id=n000");
+    let clock = cut_off.clock().clone();
+    let other = Server::open(direct, Some(clock), None).await;
+    line.set(Line::Refuses).await;
+    let done = until(&other, &job, "done").await;
+    assert_eq!(counts(&done), [4, 4, 0, 0]);
+    for number in 1..4 {
+        let call = merchant.call().await;
+        assert_eq!(call.body, format!("id=n{number:03}").as_bytes());
+    }
+    line.set(Line::Passes).await;
+    cut_off.stop().await;
+    other.stop().await;
+    assert!(merchant.arrived().is_none());
 }

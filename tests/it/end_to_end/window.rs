@@ -2,8 +2,11 @@
 
 use super::{on_journaled_stores, on_several_redis, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::{RedisServer, connect};
-use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
+use crate::support::proxy::Line;
+use crate::support::redis::RedisServer;
+use crate::support::ringback::{
+    BEGIN_MS, Server, Stores, before_redis, config, registration, with_ladder,
+};
 use crate::support::{LONGEST_WAIT, short_pause, within};
 use reqwest::Method;
 use ringback::clock::ManualClock;
@@ -258,22 +261,8 @@ async fn servers_with_and_without_a_horizon_lose_nothing_to_each_other(stores: S
     with.schedule.horizon = Some(HORIZON);
     let windowed = Server::open(with.clone(), Some(clock.clone()), None).await;
     windowed.register(delayed("left", &merchant, "2h")).await;
-    // From then on the other one knows that something was left out.
-    let url = windowed.config().schedule.redis.clone().expect("on Redis");
-    let mut redis = connect(url.expose()).await;
-    within("it to be noted how far it has loaded", async {
-        let noted = ::redis::Cmd::hexists("{rb:0}:meta", "loaded_until");
-        while !noted
-            .query_async::<bool>(&mut redis)
-            .await
-            .expect("answered")
-        {
-            short_pause().await;
-        }
-    })
-    .await;
-    until_entries(&whole, 1.0).await;
-    // The one that is left puts everything into the schedule again.
+    // It stops before it has loaded anything, and so does the next one. The one that is left puts everything into the schedule
+    // each time.
     windowed.stop().await;
     until_entries(&whole, 2.0).await;
     let windowed = Server::open(with, Some(clock.clone()), None).await;
@@ -292,4 +281,35 @@ async fn servers_with_and_without_a_horizon_lose_nothing_to_each_other(stores: S
     windowed.stop().await;
     whole.stop().await;
     assert!(merchant.arrived().is_none());
+}
+
+on_stores!(@ cut_off Postgres a_server_that_reaches_the_journal_alone_leaves_loading_to_the_other);
+
+/// It has the duty, and would keep it as long as it asks for it.
+async fn a_server_that_reaches_the_journal_alone_leaves_loading_to_the_other(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let direct = config(dir.path(), stores);
+    let mut cut = direct.clone();
+    let line = before_redis(&mut cut);
+    let cut_off = Server::open(cut, Some(ManualClock::at(BEGIN_MS)), Some(dir)).await;
+    let clock = cut_off.clock().clone();
+    within("what is due soon to be loaded", async {
+        while metric(&cut_off, "ringback_schedule_loaded_ahead_seconds")
+            .await
+            .is_none()
+        {
+            short_pause().await;
+        }
+    })
+    .await;
+    let other = Server::open(direct, Some(clock.clone()), None).await;
+    line.set(Line::Refuses).await;
+    other.register(delayed("later", &merchant, "2h")).await;
+    clock.turn_to(BEGIN_MS + 120 * MINUTE_MS);
+    assert_eq!(merchant.call().await.body, b"id=later");
+    other.until_state("later", "delivered").await;
+    line.set(Line::Passes).await;
+    cut_off.stop().await;
+    other.stop().await;
 }

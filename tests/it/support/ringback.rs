@@ -1,6 +1,9 @@
 //! Servers under test: in this process, or as the real program.
 
-use super::{LONGEST_WAIT, merchant::Merchant, postgres, redis, redis_shared, short_pause, within};
+use super::{
+    LONGEST_WAIT, merchant::Merchant, postgres, proxy::Proxy, redis, redis_shared, short_pause,
+    within,
+};
 use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
@@ -53,6 +56,14 @@ pub fn no_endpoints() -> Arc<Endpoints> {
     };
     let default_keys = DefaultKeyring::of_server(own);
     Arc::new(Endpoints::default().with_default_keys(default_keys))
+}
+
+/// Puts a line that can be disturbed between a server and its Redis.
+pub fn before_redis(config: &mut ServeConfig) -> Proxy {
+    let url = config.schedule.redis.as_ref().expect("on Redis");
+    let (line, url) = Proxy::before(url.expose());
+    config.schedule.redis = Some(redis_url(&url));
+    line
 }
 
 /// The configuration of a test server that keeps its files in `dir`.
