@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 on_journaled_stores!(
     what_failed_during_an_outage_is_sent_when_it_is_over,
     a_job_of_a_probed_lane_with_nothing_to_do_is_done,
+    a_job_asks_a_probed_destination_for_one_call,
     an_outage_waits_for_a_paused_job_that_is_resumed,
     an_outage_waits_for_a_paused_job_that_is_stopped,
 );
@@ -336,6 +337,47 @@ async fn a_job_of_a_probed_lane_with_nothing_to_do_is_done(stores: Stores) {
     assert_eq!(merchant.call().await.body, b"id=d");
     server.until_state("d", "delivered").await;
     server.stop().await;
+}
+
+/// Some of what it makes due is in the schedule, and some waits in the journal alone.
+async fn a_job_asks_a_probed_destination_for_one_call(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::start().await;
+    let mut healthy = Merchant::start().await;
+    set(&server, "shop", json!({ "url": merchant.url("/") })).await;
+    set(&server, "healthy", json!({ "url": healthy.url("/") })).await;
+    for id in ["later1", "later2", "later3", "later4"] {
+        let mut asked = json!({ "topic": "t", "id": id, "endpoint": "shop", "body": id });
+        asked["delay"] = "2h".into();
+        server.register(asked).await;
+    }
+    fail(&server, &mut merchant, "shop", ["a", "b", "c"]).await;
+    let path = "/v1/lanes/endpoint%3Ashop/retry";
+    let body = json!({ "reason": "a test" });
+    let (status, job) = server.call(Method::POST, path, Some(body)).await;
+    assert_eq!((status, &job["matched"]), (202, &json!(7)), "{job}");
+    let called = merchant.call().await.body;
+    within("the job to be done", async {
+        while jobs(&server).await[0]["state"] != "done" {
+            short_pause().await;
+        }
+    })
+    .await;
+    // What is due is claimed with this.
+    register(&server, "other", "healthy").await;
+    healthy.call().await;
+    assert!(merchant.arrived().is_none());
+    merchant.now_does(Reaction::success());
+    server.clock().advance(60_000);
+    // The others have kept the attempt that was asked for.
+    for id in ["later1", "later2", "later3", "later4", "a", "b", "c"] {
+        if !called.ends_with(id.as_bytes()) {
+            merchant.call().await;
+            server.until_state(id, "delivered").await;
+        }
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
 }
 
 async fn a_receiver_that_is_gone_holds_its_endpoint(stores: Stores) {
