@@ -26,7 +26,7 @@ impl Worker {
     }
 
     /// Looks a bare entry up in the journal. Returns `None` if nothing is sent under this lease.
-    pub(super) async fn look_up_bare(&self, lease: BareLease) -> Option<Box<Lease>> {
+    pub(super) async fn look_up_bare(&self, mut lease: BareLease) -> Option<Box<Lease>> {
         let key = lease.bare.entry.key.clone();
         let Some(recorder) = &self.recorder else {
             tracing::error!(
@@ -40,8 +40,17 @@ impl Worker {
         };
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
-            let error = match recorder.pending(key.clone()).await {
-                Ok(Some(pending)) => return self.with_recorded(lease, pending).await,
+            // If its attempt is to be recorded as interrupted too, the fence is raised with that.
+            let raises_fence = lease.bare.raise_fence && lease.bare.interrupted_ms.is_none();
+            let reading = match raises_fence {
+                true => recorder.fence_pending(key.clone()).await,
+                false => recorder.pending(key.clone()).await,
+            };
+            let error = match reading {
+                Ok(Some(pending)) => {
+                    lease.bare.raise_fence &= !raises_fence;
+                    return self.with_recorded(lease, pending).await;
+                }
                 Ok(None) => match self.without_pending(recorder, &lease).await {
                     Ok(reservation) => {
                         self.end_bare(lease, reservation).await;

@@ -71,6 +71,10 @@ impl<Decorator: JournalDecorator> JournalWrites for Decorator {
         unless_empty!(self, Fence, fence, keys)
     }
 
+    async fn fence_pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        unless_empty!(self, Fence, fence_pendings, keys)
+    }
+
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         let calling = self.inner().change(changing);
         self.around(JournalCall::Change, calling).await
@@ -118,6 +122,13 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
 
     async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
         unless_empty!(self, Pendings, pendings, keys)
+    }
+
+    async fn pendings_with_bodies(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Pending>>, JournalError> {
+        unless_empty!(self, Pendings, pendings_with_bodies, keys)
     }
 
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {

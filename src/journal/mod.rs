@@ -112,7 +112,7 @@ pub use jobs::{
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, MOST_TOPICS, Order, SnapshotPage, UrlFilter};
 pub use maintenance::{JournalMaintenance, LONGEST_DUTY_MS};
-pub use payload::{BodyReading, PageBodies, Payload, PayloadContent};
+pub use payload::{BodyReading, PageBodies, Payload, PayloadContent, SHORT_BODY};
 pub use pending::{Pending, PlacesPage};
 pub use person_act::{LONGEST_TEXT, PersonAct};
 pub use pruning::{PartitionWork, PartitionedTables, Prune, Pruned};

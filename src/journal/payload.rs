@@ -24,10 +24,14 @@ pub struct PayloadContent {
     pub body: Body,
 }
 
+/// The longest body that is read with what else an attempt needs, in bytes. Most are shorter, and a look-up of their own costs as
+/// much as that of everything else. Longer ones are read when there is memory for them.
+pub const SHORT_BODY: usize = 4_096;
+
 /// Whether the bodies of the notifications of a page are read. If not, their lengths are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageBodies {
-    /// Of all.
+    /// Of all that the statement has read.
     All,
     /// Of none.
     None,

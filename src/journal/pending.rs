@@ -7,7 +7,7 @@ use crate::domain::progress::Progress;
 use std::sync::Arc;
 
 /// A pending notification, with everything that a schedule needs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
     /// The notification. Its body is left out if the caller did not ask for bodies.
     pub notification: Arc<Notification>,

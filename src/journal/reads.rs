@@ -46,6 +46,12 @@ pub trait JournalReads: Send + Sync + 'static {
     /// [`Self::pending`].
     async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError>;
 
+    /// As [`Self::pendings`], with those bodies that have [`SHORT_BODY`](super::SHORT_BODY) bytes at most.
+    async fn pendings_with_bodies(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Pending>>, JournalError>;
+
     /// What one notification sends, whatever its state.
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError>;
 

@@ -56,6 +56,7 @@ pub struct Recorder {
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     fences: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     pendings: Batcher<Key, Result<Option<Pending>, JournalError>>,
+    fence_pendings: Batcher<Key, Result<Option<Pending>, JournalError>>,
     bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
@@ -90,7 +91,15 @@ impl Recorder {
         });
         let pendings = Batcher::start(LOOK_UPS, |_| 0, {
             let journal = journal.clone();
-            move |batch| execute(journal.clone(), batch, |to, all| to.pendings(all))
+            move |batch| {
+                execute(journal.clone(), batch, |to, all| {
+                    to.pendings_with_bodies(all)
+                })
+            }
+        });
+        let fence_pendings = Batcher::start(FENCES, |_| 0, {
+            let journal = journal.clone();
+            move |batch| execute(journal.clone(), batch, |to, all| to.fence_pendings(all))
         });
         let bodies = Batcher::start(BODIES, |wanted: &WantedBody| wanted.len, {
             let journal = journal.clone();
@@ -107,6 +116,7 @@ impl Recorder {
             look_ups,
             fences,
             pendings,
+            fence_pendings,
             bodies,
         }
     }
@@ -153,12 +163,21 @@ impl Recorder {
         ask(&self.fences, key).await
     }
 
-    /// One notification with everything that a schedule needs but its body. `None` if it is not pending, or is set aside.
+    /// One notification with everything that a schedule needs, and its body if that is short. `None` if it is not pending, or is
+    /// set aside.
     ///
     /// # Errors
     /// The error of the journal.
     pub async fn pending(&self, key: Key) -> Result<Option<Pending>, JournalError> {
         ask(&self.pendings, key).await
+    }
+
+    /// Raises the fence of one notification if it is pending, and gives the notification as [`Self::pending`] does.
+    ///
+    /// # Errors
+    /// The error of the journal.
+    pub async fn fence_pending(&self, key: Key) -> Result<Option<Pending>, JournalError> {
+        ask(&self.fence_pendings, key).await
     }
 
     /// The body of one notification, whose length is `len`. `None` if the journal does not have it.

@@ -1,7 +1,7 @@
 //! Registering, recording and changing notifications: the calls that the service and the delivery make.
 
 use super::{
-    ChangeResult, Changing, JournalError, LaneOrder, Recorded, Recording, RegisterResult,
+    ChangeResult, Changing, JournalError, LaneOrder, Pending, Recorded, Recording, RegisterResult,
     Registering, SettingAside,
 };
 use crate::domain::key::Key;
@@ -22,6 +22,10 @@ pub trait JournalWrites: Send + Sync + 'static {
     /// `None` for one that the journal does not have. If a key is given twice, its fence is raised twice. A worker makes this call before it sends a notification whose
     /// earlier lease has expired or may have been lost.
     async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
+
+    /// Raises fences as [`Self::fence`] does, and returns what
+    /// [`pendings_with_bodies`](super::JournalReads::pendings_with_bodies) returns.
+    async fn fence_pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError>;
 
     /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;

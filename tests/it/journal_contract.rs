@@ -267,6 +267,7 @@ macro_rules! contract {
             payloads::a_payload_that_was_pruned_is_not_made_up,
             pending::pages_are_sorted_by_due_time_and_complete,
             pending::what_has_ended_is_not_pending,
+            pending::short_bodies_come_with_the_rest_and_the_fence_is_raised_on_request,
             pending::what_a_schedule_must_agree_with_is_what_a_snapshot_says,
             pending::an_attempt_by_hand_comes_forward,
             pending::large_bodies_make_pages_shorter_and_leave_nothing_out,

@@ -162,25 +162,67 @@ const BODIES: &str = "
     ) AS p";
 
 /// Each key is looked up by itself, so that the plan does not depend on the statistics of PostgreSQL.
-const PENDINGS: &str = concat!(
-    "SELECT ",
-    stored_columns!(),
-    ", n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN p.headers ELSE '[]' END, coalesce(n.body_bytes, p.len)
-     FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
-     CROSS JOIN LATERAL (
-        SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
-     ) AS n
-     CROSS JOIN LATERAL (
-        SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
-     ) AS s
-     LEFT JOIN LATERAL (
+macro_rules! pendings {
+    ($payload_columns:expr, $payload:expr) => {
+        concat!(
+            "SELECT ",
+            stored_columns!(),
+            ", ",
+            $payload_columns,
+            " FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+             CROSS JOIN LATERAL (
+                SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+             ) AS n
+             CROSS JOIN LATERAL (
+                SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
+             ) AS s
+             LEFT JOIN LATERAL ",
+            $payload,
+            " ON TRUE
+             WHERE s.state = 'scheduled' AND NOT EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+             )"
+        )
+    };
+}
+
+const PENDINGS: &str = pendings!(
+    "n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN p.headers ELSE '[]' END, coalesce(n.body_bytes, p.len)",
+    "(
         SELECT headers, octet_length(body) AS len FROM payloads
         WHERE notification = n.row_id AND n.body_bytes IS NULL OFFSET 0
-     ) AS p ON TRUE
-     WHERE s.state = 'scheduled' AND NOT EXISTS (
-        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
-     )"
+     ) AS p"
 );
+
+/// What [`Fields::pending_of_page`] reads of `n` and of [`short_payload`], whose columns are in the table `$payload`.
+macro_rules! short_payload_columns {
+    ($payload:literal) => {
+        concat!(
+            "n.ack, n.content_type, CASE WHEN n.body_bytes IS NULL THEN ",
+            $payload,
+            ".headers ELSE '[]' END, CASE WHEN ",
+            $payload,
+            ".len <= 4096 THEN ",
+            $payload,
+            ".body END, coalesce(n.body_bytes, ",
+            $payload,
+            ".len)"
+        )
+    };
+}
+/// The payload of `n`, unless `n` says that its body is long. PostgreSQL knows the length of a long body without reading the
+/// body. The length in it is [`crate::journal::SHORT_BODY`].
+macro_rules! short_payload {
+    () => {
+        "(
+            SELECT headers, body, octet_length(body) AS len FROM payloads
+            WHERE notification = n.row_id AND (n.body_bytes IS NULL OR n.body_bytes <= 4096) OFFSET 0
+         ) AS p"
+    };
+}
+pub(super) use {short_payload, short_payload_columns};
+
+const PENDINGS_WITH_BODIES: &str = pendings!(short_payload_columns!("p"), short_payload!());
 
 /// PostgreSQL knows the length of a long body without reading the body.
 macro_rules! payload_of {
@@ -270,20 +312,28 @@ impl PostgresCall for FindPending<'_> {
     }
 }
 
-/// See [`crate::journal::JournalReads::pendings`].
-pub(super) struct FindPendings<'call>(pub(super) &'call [Key]);
+/// See [`crate::journal::JournalReads::pendings`], and [`crate::journal::JournalReads::pendings_with_bodies`].
+pub(super) struct FindPendings<'call> {
+    pub(super) keys: &'call [Key],
+    /// If all, then of those that are short.
+    pub(super) bodies: PageBodies,
+}
 
 #[async_trait]
 impl PostgresCall for FindPendings<'_> {
     type Reply = Vec<Option<Pending>>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
-        let found = sqlx::query(PENDINGS)
-            .bind(self.0.iter().map(Key::topic).bind_iter())
-            .bind(self.0.iter().map(Key::id).bind_iter())
+        let statement = match self.bodies {
+            PageBodies::All => PENDINGS_WITH_BODIES,
+            PageBodies::None => PENDINGS,
+        };
+        let found = sqlx::query(statement)
+            .bind(self.keys.iter().map(Key::topic).bind_iter())
+            .bind(self.keys.iter().map(Key::id).bind_iter())
             .fetch_all(connection)
             .await?;
-        Ok(Fields::pendings(&found, self.0)?)
+        Ok(Fields::pendings(&found, self.keys, self.bodies)?)
     }
 }
 

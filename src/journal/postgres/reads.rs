@@ -19,7 +19,7 @@ use crate::journal::rows::{Fields, StoredNotification};
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     BodyReading, Cursor, Filter, FoundStanding, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
-    MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
+    MOST_TRANSITIONS_SHOWN, Order, PageBodies, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -53,7 +53,18 @@ impl JournalReads for PostgresJournal {
     }
 
     async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
-        self.connections.read(&pending::FindPendings(keys)).await
+        let bodies = PageBodies::None;
+        let call = pending::FindPendings { keys, bodies };
+        self.connections.read(&call).await
+    }
+
+    async fn pendings_with_bodies(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Pending>>, JournalError> {
+        let bodies = PageBodies::All;
+        let call = pending::FindPendings { keys, bodies };
+        self.connections.read(&call).await
     }
 
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {

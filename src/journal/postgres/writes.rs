@@ -10,7 +10,7 @@ use super::set_aside;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Recorded, Recording,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Pending, Recorded, Recording,
     RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
@@ -31,6 +31,10 @@ impl JournalWrites for PostgresJournal {
 
     async fn fence(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         self.connections.write(&fences::RaiseFences(keys)).await
+    }
+
+    async fn fence_pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        self.connections.write(&fences::FencePendings(keys)).await
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {

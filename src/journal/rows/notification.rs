@@ -327,15 +327,16 @@ where
         })
     }
 
-    /// Reads rows as [`Self::pending_of_page`] reads them, without bodies, in the order of these keys.
+    /// Reads rows as [`Self::pending_of_page`] reads them, in the order of these keys.
     pub(in crate::journal) fn pendings(
         rows: &'row [R],
         keys: &[Key],
+        bodies: PageBodies,
     ) -> Result<Vec<Option<Pending>>, JournalError> {
         let mut ladders = Ladders::default();
         let mut known = HashMap::with_capacity(rows.len());
         for row in rows {
-            let pending = Self::of(row).pending_of_page(&mut ladders, PageBodies::None)?;
+            let pending = Self::of(row).pending_of_page(&mut ladders, bodies)?;
             known.insert(pending.notification.key.clone(), pending);
         }
         Ok(keys.iter().map(|key| known.get(key).cloned()).collect())

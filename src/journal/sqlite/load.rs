@@ -5,7 +5,7 @@ use super::error::{SqliteFailure, failed};
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::journal::rows::{Fields, StoredNotification, StoredRow};
-use crate::journal::{FoundStanding, JournalError, Pending};
+use crate::journal::{FoundStanding, JournalError, PageBodies, Pending};
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -78,6 +78,10 @@ macro_rules! payload_columns {
     (without_bodies) => {
         "n.ack, n.content_type, p.headers, length(p.body)"
     };
+    // The length is [`crate::journal::SHORT_BODY`].
+    (short_bodies) => {
+        "n.ack, n.content_type, p.headers, CASE WHEN length(p.body) <= 4096 THEN p.body END, length(p.body)"
+    };
     (all_bodies) => {
         "n.ack, n.content_type, p.headers, p.body, length(p.body)"
     };
@@ -122,23 +126,31 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
     )
 });
 
-static PENDINGS: LazyLock<Bulk> = LazyLock::new(|| {
-    Bulk::new(
-        "WITH wanted (topic, id) AS (",
-        2,
-        concat!(
-            ") SELECT ",
-            stored_columns!(),
-            ", ",
-            payload_columns!(without_bodies),
-            " FROM wanted
-              CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
-              LEFT JOIN payloads AS p ON p.notification = n.row_id
-              WHERE n.state = 'scheduled'
-                AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)"
-        ),
-    )
-});
+macro_rules! pendings {
+    ($payload_columns:expr) => {
+        LazyLock::new(|| {
+            Bulk::new(
+                "WITH wanted (topic, id) AS (",
+                2,
+                concat!(
+                    ") SELECT ",
+                    stored_columns!(),
+                    ", ",
+                    $payload_columns,
+                    " FROM wanted
+                      CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
+                      LEFT JOIN payloads AS p ON p.notification = n.row_id
+                      WHERE n.state = 'scheduled' AND NOT EXISTS (
+                        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+                      )"
+                ),
+            )
+        })
+    };
+}
+
+static PENDINGS: LazyLock<Bulk> = pendings!(payload_columns!(without_bodies));
+static PENDINGS_WITH_BODIES: LazyLock<Bulk> = pendings!(payload_columns!(short_bodies));
 
 static LAST_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
@@ -180,13 +192,18 @@ pub(super) async fn standings(
     Ok(Fields::standings(&rows, keys)?)
 }
 
-/// Finds these notifications, as far as they are pending and not set aside, without their bodies.
+/// Finds these notifications, as far as they are pending and not set aside, without their bodies, or with those that are short.
 pub(super) async fn pendings(
     connection: &mut SqliteConnection,
     keys: &[Key],
+    bodies: PageBodies,
 ) -> Result<Vec<Option<Pending>>, SqliteFailure> {
-    let rows = PENDINGS.fetch(connection, keys, bind).await?;
-    Ok(Fields::pendings(&rows, keys)?)
+    let statement = match bodies {
+        PageBodies::All => &PENDINGS_WITH_BODIES,
+        PageBodies::None => &PENDINGS,
+    };
+    let rows = statement.fetch(connection, keys, bind).await?;
+    Ok(Fields::pendings(&rows, keys, bodies)?)
 }
 
 /// Finds the notifications of these keys.

@@ -15,7 +15,7 @@ use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     BodyReading, Cursor, Filter, FoundStanding, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN,
-    MOST_TRANSITIONS_SHOWN, Order, Payload, Pending, SnapshotPage, Transition, history,
+    MOST_TRANSITIONS_SHOWN, Order, PageBodies, Payload, Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -50,7 +50,15 @@ impl JournalReads for SqliteJournal {
 
     async fn pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
-        Ok(load::pendings(&mut reading, keys).await?)
+        Ok(load::pendings(&mut reading, keys, PageBodies::None).await?)
+    }
+
+    async fn pendings_with_bodies(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Pending>>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(load::pendings(&mut reading, keys, PageBodies::All).await?)
     }
 
     async fn payload(&self, key: &Key, body: BodyReading) -> Result<Option<Payload>, JournalError> {

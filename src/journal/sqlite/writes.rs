@@ -6,7 +6,7 @@ use super::advance::advance;
 use super::audit_log;
 use super::error::SqliteFailure;
 use super::lanes;
-use super::load::load;
+use super::load::{load, pendings};
 use super::order;
 use super::set_aside;
 use super::statements::{
@@ -22,8 +22,8 @@ use crate::journal::ordering;
 use crate::journal::recording_batch::{BatchWrites, RecordingBatch, RecordingReplies};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PersonAct, Recorded,
-    Recording, RegisterResult, Registering, SettingAside,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, PageBodies, Pending,
+    PersonAct, Recorded, Recording, RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
@@ -52,6 +52,14 @@ impl JournalWrites for SqliteJournal {
         let snapshots = fence(transaction.connection(), keys).await?;
         transaction.commit().await?;
         Ok(snapshots)
+    }
+
+    async fn fence_pendings(&self, keys: &[Key]) -> Result<Vec<Option<Pending>>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        fence(transaction.connection(), keys).await?;
+        let found = pendings(transaction.connection(), keys, PageBodies::All).await?;
+        transaction.commit().await?;
+        Ok(found)
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {

@@ -2,18 +2,20 @@
 
 use super::Store;
 use super::samples::{
-    START_MS, apply, delivery, do_change, failure, keep, key, refusal, registering, registering_at,
-    registration,
+    START_MS, apply, delivery, do_change, failure, find, keep, key, refusal, registering,
+    registering_at, registration,
 };
 use bytes::Bytes;
 use ringback::domain::body::Body;
 use ringback::domain::change::Change;
 use ringback::domain::headers::Headers;
+use ringback::domain::key::Key;
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::state::State;
 use ringback::journal::{
-    Filter, FoundStanding, Journal, Order, PageBodies, Pending, SettingAside, Standing,
+    Filter, FoundStanding, Journal, Order, PageBodies, Pending, SHORT_BODY, SettingAside, Standing,
 };
+use std::sync::Arc;
 
 /// Every page, until one comes without a cursor.
 async fn pages(journal: &dyn Journal, limit: usize) -> Vec<Vec<Pending>> {
@@ -119,6 +121,67 @@ pub async fn what_has_ended_is_not_pending(store: &dyn Store) {
         assert_eq!(*found.notification, without_body, "{key}");
     }
     assert!(journal.pendings(&[]).await.expect("read").is_empty());
+}
+
+/// An attempt reads at once what it needs. If its fence must be raised, that is one call too.
+pub async fn short_bodies_come_with_the_rest_and_the_fence_is_raised_on_request(store: &dyn Store) {
+    let journal = store.open().await;
+    let mut bodies = Vec::new();
+    for (id, len) in [
+        ("0", 0),
+        ("1", SHORT_BODY),
+        ("2", SHORT_BODY + 1),
+        ("3", 100_000),
+    ] {
+        let mut given = registering(id);
+        Arc::make_mut(&mut given.notification).body = Bytes::from(vec![b'x'; len]).into();
+        let kept = keep(&*journal, given).await;
+        bodies.push((kept.key.clone(), len));
+    }
+    let ended = keep(&*journal, registering("ended")).await;
+    do_change(&*journal, &ended.key, Change::Cancel, START_MS + 1).await;
+    let mut keys: Vec<Key> = bodies.iter().map(|(key, _)| key.clone()).collect();
+    keys.extend([ended.key.clone(), key("unknown")]);
+    let read = journal.pendings_with_bodies(&keys).await.expect("read");
+    assert_eq!(journal.fence_pendings(&keys).await.expect("raised"), read);
+    assert_eq!(read[4..], [None, None]);
+    for ((key, len), found) in bodies.iter().zip(&read) {
+        let found = found.as_ref().expect("it is pending");
+        let alone = journal.pending(key).await.expect("read").expect("there");
+        assert_eq!(found.progress, alone.progress, "{key}");
+        let body = match *len <= SHORT_BODY {
+            true => alone.notification.body.clone(),
+            false => Body::InJournal(*len),
+        };
+        let expected = Notification {
+            body,
+            ..Notification::clone(&alone.notification)
+        };
+        assert_eq!(*found.notification, expected, "{key}");
+        assert_eq!(find(&*journal, key).await.fence, 1, "{key}");
+    }
+    assert_eq!(find(&*journal, &ended.key).await.fence, 1, "by its change");
+    let twice = [keys[0].clone(), keys[0].clone()];
+    let raised = journal.fence_pendings(&twice).await.expect("raised");
+    assert_eq!(raised, [read[0].clone(), read[0].clone()]);
+    assert_eq!(find(&*journal, &keys[0]).await.fence, 3);
+    let setting = SettingAside {
+        key: keys[1].clone(),
+        reason: "a test".to_string(),
+        at_ms: START_MS,
+    };
+    journal.set_aside(&setting).await.expect("set aside");
+    assert_eq!(
+        journal.fence_pendings(&keys[1..2]).await.expect("raised"),
+        [None]
+    );
+    assert!(
+        journal
+            .fence_pendings(&[])
+            .await
+            .expect("raised")
+            .is_empty()
+    );
 }
 
 /// What a schedule must agree with is read in the same way, alone and with everything else.
