@@ -187,6 +187,6 @@ fn is_outcome(settlement: &Settlement) -> bool {
         Settlement::Release
         | Settlement::Recheck
         | Settlement::Defer(_)
-        | Settlement::DeferForProxy(_) => false,
+        | Settlement::DeferWithout(..) => false,
     }
 }

@@ -16,6 +16,7 @@
 use super::tls_profiles::{TlsProfile, UnusableProfile};
 use super::worker::Worker;
 use crate::clock::millis;
+use crate::domain::deferral::Lacked;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::signers::Signers;
 use crate::keyring::UnusableKey;
@@ -139,8 +140,8 @@ impl Worker {
             "a notification was not sent, because the proxy failed; it is due again in a moment"
         );
         let again_ms = self.clock.now_ms().saturating_add(PROXY_DEFERRAL_MS);
-        self.settle(lease, Settlement::DeferForProxy(again_ms))
-            .await;
+        let settlement = Settlement::DeferWithout(Lacked::Proxy, again_ms);
+        self.settle(lease, settlement).await;
     }
 
     /// Logs a key once. Without an endpoint, the log says already that the default keys cannot sign.

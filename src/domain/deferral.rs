@@ -22,7 +22,7 @@ pub enum DeferralReason {
     Rate,
     /// The lane had as many calls in flight as it may.
     Concurrency,
-    /// The servers made as many calls as they may.
+    /// The servers made as many calls as they may, or a server had no capacity left for this one.
     Busy,
     /// A server could not open a signing key of the endpoint.
     Keys,
@@ -42,6 +42,15 @@ named!(DeferralReason {
     Order = "order",
     Proxy = "proxy",
 });
+
+/// What a server lacked when it put an entry off, as far as the entry says that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacked {
+    /// Its proxy, which failed.
+    Proxy,
+    /// Capacity: other attempts had all the threads for look-ups of names, or all the memory for bodies.
+    Capacity,
+}
 
 /// For how long an attempt was deferred, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +101,11 @@ pub struct ClaimedEntry {
     pub due_ms: i64,
     /// When it was claimed, in milliseconds since 1970.
     pub claimed_ms: i64,
-    /// Whether it was put off: it waited for another one of its order, or a server could not open a key for it, or had no
-    /// proxy.
+    /// Whether it was put off: it waited for another one of its order, or a server could not open a key for it, or lacked
+    /// something else.
     pub was_put_off: bool,
-    /// Whether it was put off because the proxy of a server failed.
-    pub awaited_proxy: bool,
+    /// What that server lacked, if it was something else than a key.
+    pub lacked: Option<Lacked>,
     /// Whether it has a place in an order.
     pub is_ordered: bool,
     /// Whether its last lease expired: an attempt may have taken a part of the time.
@@ -181,10 +190,11 @@ impl Deferral {
         let full_ms = rest_until(ready_ms) - rate_ms;
         let rest_ms = rest_until(claimed_ms) - rate_ms - full_ms;
         let rest_by = if entry.was_put_off {
-            Some(match (entry.awaited_proxy, entry.is_ordered) {
-                (true, _) => DeferralReason::Proxy,
-                (false, true) => DeferralReason::Order,
-                (false, false) => DeferralReason::Keys,
+            Some(match (entry.lacked, entry.is_ordered) {
+                (Some(Lacked::Proxy), _) => DeferralReason::Proxy,
+                (Some(Lacked::Capacity), _) => DeferralReason::Busy,
+                (None, true) => DeferralReason::Order,
+                (None, false) => DeferralReason::Keys,
             })
         } else {
             (is_of_lane && server.was_busy).then_some(DeferralReason::Busy)

@@ -1,5 +1,6 @@
 //! What a schedule holds of a notification, and where.
 
+use crate::domain::deferral::Lacked;
 use crate::domain::lane::KeyInLane;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
@@ -32,8 +33,8 @@ pub struct Entry {
     /// It was put off: by a server that could not make the attempt ([`super::Settlement::Defer`]), or because another entry
     /// of its order was in flight.
     pub was_put_off: bool,
-    /// It was put off by a server whose proxy failed ([`super::Settlement::DeferForProxy`]).
-    pub awaited_proxy: bool,
+    /// What the server lacked that put it off ([`super::Settlement::DeferWithout`]).
+    pub lacked: Option<Lacked>,
 }
 
 impl Entry {
@@ -50,7 +51,7 @@ impl Entry {
             interrupted_ms: None,
             raise_fence: false,
             was_put_off: false,
-            awaited_proxy: false,
+            lacked: None,
         }
     }
 
@@ -76,8 +77,8 @@ pub struct BareEntry {
     pub raise_fence: bool,
     /// As [`Entry::was_put_off`].
     pub was_put_off: bool,
-    /// As [`Entry::awaited_proxy`].
-    pub awaited_proxy: bool,
+    /// As [`Entry::lacked`].
+    pub lacked: Option<Lacked>,
 }
 
 impl BareEntry {
@@ -90,7 +91,7 @@ impl BareEntry {
             interrupted_ms: self.interrupted_ms,
             raise_fence: self.raise_fence,
             was_put_off: self.was_put_off,
-            awaited_proxy: self.awaited_proxy,
+            lacked: self.lacked,
             ..Entry::scheduled(notification, progress)
         }
     }

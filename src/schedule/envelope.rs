@@ -7,7 +7,7 @@
 //!                the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded;
-//!                of a pending one, 64: it was put off because a proxy failed
+//!                of a pending one, what the server lacked that put it off: 64 its proxy, 65 capacity
 //!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 was_put_off, 32 order,
 //!                64 high priority, 128 low priority
 //!       4     4  series
@@ -38,6 +38,7 @@
 mod fixed;
 
 use super::{BareEntry, Entry, HeldProgress, ScheduleError};
+use crate::domain::deferral::Lacked;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
@@ -58,8 +59,6 @@ pub const HEADER_BYTES: usize = 56;
 const PRIORITY_MS: i64 = 1 << 50;
 /// By how much a requested attempt moves them within the range of a priority. Must equal BY_HAND_MS in common.lua.
 const BY_HAND_MS: i64 = 1 << 48;
-/// In the place of the cause of an entry that is pending: it was put off because a proxy failed.
-pub const AWAITED_PROXY: u8 = 64;
 const VERSION: u8 = 1;
 const VERSION_WITH_PRECEDENCE: u8 = 2;
 const VERSION_WITHOUT_BODY: u8 = 3;
@@ -155,9 +154,9 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
         _ => VERSION_WITH_PRECEDENCE,
     };
     header[1] = state_code(entry.state);
-    header[2] = match entry.awaited_proxy {
-        true => AWAITED_PROXY,
-        false => cause_code(entry.cause),
+    header[2] = match entry.lacked {
+        Some(lacked) => lacked_code(lacked),
+        None => cause_code(entry.cause),
     };
     header[3] = flag(entry.verify, VERIFY)
         | flag(progress.clamped, CLAMPED)
@@ -215,7 +214,7 @@ fn decode_bare(key: &str, bytes: &[u8]) -> Result<BareEntry, &'static str> {
         interrupted_ms: (flags & INTERRUPTED != 0).then(|| instant(&header[48..56])),
         raise_fence: flags & FENCE != 0,
         was_put_off: flags & PUT_OFF != 0,
-        awaited_proxy: header[2] == AWAITED_PROXY,
+        lacked: decode_lacked(header[2]),
     })
 }
 
@@ -244,10 +243,10 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         .split_first_chunk::<HEADER_BYTES>()
         .ok_or("too short")?;
     let (state, progress) = decode_header_parts(header)?;
-    let awaited_proxy = header[2] == AWAITED_PROXY;
-    let cause = match awaited_proxy {
-        true => None,
-        false => decode_cause(header[2]).ok_or("its cause")?,
+    let lacked = decode_lacked(header[2]);
+    let cause = match lacked {
+        Some(_) => None,
+        None => decode_cause(header[2]).ok_or("its cause")?,
     };
     let flags = header[3];
     let interrupted = flags & INTERRUPTED != 0;
@@ -285,7 +284,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         interrupted_ms: at_ms.filter(|_| interrupted),
         raise_fence: flags & FENCE != 0,
         was_put_off: flags & PUT_OFF != 0,
-        awaited_proxy,
+        lacked,
     })
 }
 
@@ -411,6 +410,21 @@ fn decode_state(code: u8) -> Option<State> {
         .iter()
         .copied()
         .find(|state| state_code(*state) == code)
+}
+
+/// What stands in the place of the cause of a pending entry that was put off by a server that lacked this.
+#[must_use]
+pub fn lacked_code(lacked: Lacked) -> u8 {
+    match lacked {
+        Lacked::Proxy => 64,
+        Lacked::Capacity => 65,
+    }
+}
+
+fn decode_lacked(code: u8) -> Option<Lacked> {
+    [Lacked::Proxy, Lacked::Capacity]
+        .into_iter()
+        .find(|lacked| lacked_code(*lacked) == code)
 }
 
 fn cause_code(cause: Option<Cause>) -> u8 {

@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use super::window::Window;
-use crate::domain::deferral::{Deferral, LaneMoment};
+use crate::domain::deferral::{Deferral, Lacked, LaneMoment};
 use crate::domain::lane::KeyInLane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
@@ -122,8 +122,8 @@ pub enum Settlement {
     /// As [`Settlement::Release`], but the entry is not due before this instant, in milliseconds since 1970: this
     /// instance cannot make the attempt, and another one may. Its progress stays as it is.
     Defer(i64),
-    /// As [`Settlement::Defer`]: the proxy of this instance failed.
-    DeferForProxy(i64),
+    /// As [`Settlement::Defer`]: this instance lacked this.
+    DeferWithout(Lacked, i64),
 }
 
 impl Settlement {
@@ -161,6 +161,17 @@ impl Settlement {
                 Self::forget(progress, now_ms)
             }
             settlement => settlement,
+        }
+    }
+
+    /// What this instance lacked, if it puts the entry off for that.
+    #[must_use]
+    pub fn lacked(&self) -> Option<Lacked> {
+        match self {
+            Self::DeferWithout(lacked, _) => Some(*lacked),
+            Self::Again(_) | Self::End { .. } | Self::Release | Self::Recheck | Self::Defer(_) => {
+                None
+            }
         }
     }
 

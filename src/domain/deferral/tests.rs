@@ -18,7 +18,7 @@ fn entry() -> ClaimedEntry {
         due_ms: 10_000,
         claimed_ms: 20_000,
         was_put_off: false,
-        awaited_proxy: false,
+        lacked: None,
         is_ordered: false,
         was_interrupted: false,
     }
@@ -190,11 +190,14 @@ fn the_rest_of_the_time_has_one_reason() {
     };
     check(ordered(true), true, true, Some(Order));
     for entry in [keyless, ordered(true)] {
-        let awaited = ClaimedEntry {
-            awaited_proxy: true,
-            ..entry
-        };
-        check(awaited, true, true, Some(Proxy));
+        for (lacked, expected) in [(Lacked::Proxy, Proxy), (Lacked::Capacity, Busy)] {
+            let lacking = ClaimedEntry {
+                lacked: Some(lacked),
+                ..entry
+            };
+            check(lacking, true, true, Some(expected));
+            check(lacking, false, false, Some(expected));
+        }
     }
     check(ordered(false), true, true, Some(Concurrency));
     check(entry(), true, true, Some(Concurrency));

@@ -71,11 +71,13 @@ fn an_entry_survives_the_round_trip() {
         was_put_off: true,
         ..entry()
     });
-    variants.push(Entry {
-        was_put_off: true,
-        awaited_proxy: true,
-        ..entry()
-    });
+    for lacked in [Lacked::Proxy, Lacked::Capacity] {
+        variants.push(Entry {
+            was_put_off: true,
+            lacked: Some(lacked),
+            ..entry()
+        });
+    }
     variants.extend([None, Some("a=1")].map(traced));
     let mut of_endpoint = (*entry().notification).clone();
     of_endpoint.lane = Lane::from_name("endpoint:shop-1");

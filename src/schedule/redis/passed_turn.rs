@@ -21,8 +21,8 @@ impl PassedTurn {
         let notification = &lease.entry.notification;
         let order = notification.order.as_ref()?;
         let what = match (settlement, order.mode()) {
-            (Settlement::Defer(_) | Settlement::DeferForProxy(_), OrderMode::Strict) => "wait",
-            (Settlement::Defer(_) | Settlement::DeferForProxy(_), OrderMode::Latest) => "yield",
+            (Settlement::Defer(_) | Settlement::DeferWithout(..), OrderMode::Strict) => "wait",
+            (Settlement::Defer(_) | Settlement::DeferWithout(..), OrderMode::Latest) => "yield",
             (Settlement::End { .. }, mode) => after_end(mode),
             (
                 Settlement::Again(_) | Settlement::Release | Settlement::Recheck,

@@ -276,7 +276,7 @@ fn put_instead(settling: &Settling) -> Settling {
         Settlement::Release
         | Settlement::Recheck
         | Settlement::Defer(_)
-        | Settlement::DeferForProxy(_) => Entry {
+        | Settlement::DeferWithout(..) => Entry {
             verify: true,
             raise_fence: true,
             ..before.clone()
@@ -298,9 +298,9 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
         Settlement::Defer(at_ms) => {
             command.arg("defer").arg(*at_ms).arg("");
         }
-        Settlement::DeferForProxy(at_ms) => {
+        Settlement::DeferWithout(lacked, at_ms) => {
             command.arg("defer").arg(*at_ms);
-            command.arg(&[envelope::AWAITED_PROXY][..]);
+            command.arg(&[envelope::lacked_code(*lacked)][..]);
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);

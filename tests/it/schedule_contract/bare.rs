@@ -34,7 +34,7 @@ fn bare(id: &str, due_ms: i64) -> BareEntry {
         interrupted_ms: None,
         raise_fence: false,
         was_put_off: false,
-        awaited_proxy: false,
+        lacked: None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::fixture::*;
 use super::lane_settings::{held, limited};
 use ringback::clock::Clock as _;
 use ringback::domain::attempt::Outcome;
-use ringback::domain::deferral::{LaneMoment, Pause};
+use ringback::domain::deferral::{Lacked, LaneMoment, Pause};
 use ringback::domain::lane_health::{CallOutcome, LaneReport};
 use ringback::domain::lane_settings::LaneSetting;
 use ringback::domain::state::State;
@@ -240,22 +240,27 @@ pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
 }
 
-pub async fn an_entry_that_waited_for_the_proxy_says_so(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn an_entry_that_was_put_off_says_what_its_server_lacked(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 0).await;
+    let without = |lacked, after_ms: i64| Settlement::DeferWithout(lacked, START_MS + after_ms);
+    let (proxy, capacity) = (Some(Lacked::Proxy), Some(Lacked::Capacity));
     let marks = [
-        (Settlement::DeferForProxy(START_MS + 500), (true, true)),
-        (Settlement::Release, (true, true)),
-        (Settlement::Defer(START_MS + 1_000), (true, false)),
-        (Settlement::DeferForProxy(START_MS + 1_500), (true, true)),
-        (Settlement::Again(due(2_000)), (false, false)),
+        (without(Lacked::Proxy, 500), (true, proxy)),
+        (Settlement::Release, (true, proxy)),
+        (Settlement::Defer(START_MS + 1_500), (true, None)),
+        (without(Lacked::Capacity, 2_000), (true, capacity)),
+        (without(Lacked::Proxy, 2_500), (true, proxy)),
+        (Settlement::Again(due(3_000)), (false, None)),
     ];
     for (step, (settlement, expected)) in marks.into_iter().enumerate() {
         let lease = fixture.claim_one().await;
         fixture.done(&lease, settlement).await;
         fixture.turn_to(500 * (i64::try_from(step).expect("small") + 1));
         let entry = fixture.lease_by_hand("1").await;
-        let marked = (entry.entry.was_put_off, entry.entry.awaited_proxy);
+        let marked = (entry.entry.was_put_off, entry.entry.lacked);
         assert_eq!(marked, expected, "{step}");
         fixture.done(&entry, Settlement::Release).await;
     }

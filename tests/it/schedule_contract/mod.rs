@@ -243,7 +243,7 @@ macro_rules! each_entry {
                 a_claim_knows_of_each_lane_since_when_it_had_a_free_place,
                 what_is_on_time_or_was_never_kept_waiting_says_nothing_of_its_lane,
                 an_entry_that_was_put_off_is_found_where_it_waits,
-                an_entry_that_waited_for_the_proxy_says_so,
+                an_entry_that_was_put_off_says_what_its_server_lacked,
                 a_lane_keeps_how_its_last_call_ended,
             }
             skipping {

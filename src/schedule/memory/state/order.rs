@@ -90,14 +90,14 @@ impl MemoryState {
         };
         let mode = placed.order.mode();
         let wanted = match settlement {
-            Settlement::Defer(_) | Settlement::DeferForProxy(_)
+            Settlement::Defer(_) | Settlement::DeferWithout(..)
                 if self.turns.has_missed_an_end(placed) =>
             {
                 self.turns.wait(placed);
                 self.make_due(placed.key, now_ms);
                 None
             }
-            Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
+            Settlement::Defer(_) | Settlement::DeferWithout(..) => {
                 self.turns.wait(placed);
                 Some(match mode {
                     OrderMode::Strict => Wanted::LowerThanOwn,

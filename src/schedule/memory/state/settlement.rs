@@ -66,17 +66,17 @@ impl MemoryState {
                 let entry = job.entry.clone();
                 self.return_entry(&entry, now_ms);
             }
-            Settlement::Defer(at_ms) | Settlement::DeferForProxy(at_ms)
+            Settlement::Defer(at_ms) | Settlement::DeferWithout(_, at_ms)
                 if job.entry.state == State::Scheduled =>
             {
                 job.entry.was_put_off = true;
-                job.entry.awaited_proxy = matches!(settled, Settlement::DeferForProxy(_));
+                job.entry.lacked = settled.lacked();
                 job.deferred_ms = Some(at_ms);
                 let (precedence, entry) = waiting(job);
                 let lane = &notification.lane;
                 self.lanes.add_waiting(lane, precedence, entry, now_ms);
             }
-            Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
+            Settlement::Defer(_) | Settlement::DeferWithout(..) => {
                 let entry = job.entry.clone();
                 self.return_entry(&entry, now_ms);
             }
@@ -88,7 +88,7 @@ impl MemoryState {
         }
         if in_force.counted {
             self.lanes.end_lease(&notification.lane, now_ms);
-            if matches!(settled, Settlement::Defer(_) | Settlement::DeferForProxy(_))
+            if matches!(settled, Settlement::Defer(_) | Settlement::DeferWithout(..))
                 && in_force.holder == Holder::Attempt
             {
                 self.lanes.give_back_call(&notification.lane, now_ms);

@@ -16,9 +16,9 @@
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it.
---                  With the lane, it lacked a key to sign it, or waits for another one of its order, or its proxy
---                  failed: then the bytes are what the entry has in the place of its cause. Then it is marked with
---                  that, and the rate of the lane gets the call back, which was not made
+--                  With the lane, it lacked a key to sign it, or its proxy, or capacity, or the entry waits for
+--                  another one of its order: then the bytes are what the entry has in the place of its cause. Then it
+--                  is marked with that, and the rate of the lane gets the call back, which was not made
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
