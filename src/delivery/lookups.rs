@@ -1,11 +1,18 @@
 //! Looks up host names with the resolver of the operating system.
 //!
 //! That resolver cannot be interrupted: if the name servers of a name do not answer, it occupies a thread for many
-//! seconds. So look-ups run on threads of their own, of which there are at most `MOST_LOOKUPS`, and nothing else of the
-//! process waits for them. Destinations that are not known to answer get half of the threads, and those of them whose last
-//! look-up was slow get half of that: while the name servers of many hang, those of a new destination are still asked.
-//! There is one look-up of a name at a time, shared by all calls that wait for it. A look-up that waits for a
-//! thread is dropped when its last call ends.
+//! seconds. So look-ups run on threads of their own, and nothing else of the process waits for them.
+//!
+//! Usual look-ups end within milliseconds. At most `MOST_STARTING` look-ups run that began less than `STARTING` ago. One that
+//! runs for longer leaves its place to the next, and keeps its thread. So if the name servers of many destinations stop to
+//! answer at the same moment, which nobody can know before they are asked, the look-ups of the others wait for less than a
+//! second. The threads are bounded too: `MOST_PROVEN` are for the names of destinations that answer, and `MOST_DOUBTFUL` for
+//! those of the others. Names among the latter whose last look-up was slow get half of these: while the name servers of many
+//! hang, those of a new destination are still asked.
+//!
+//! A call joins the look-up of its name that runs, whoever began it: a name whose look-up hangs takes one thread, however many
+//! calls need it. If none runs, it joins the one that waits for a thread of the same kind. A look-up that waits for a thread is
+//! dropped when its last call ends.
 
 use crate::domain::lane_health::LaneClass;
 use std::collections::HashMap;
@@ -15,16 +22,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
-/// Maximum number of look-ups at a time.
-const MOST_LOOKUPS: usize = 128;
-/// Out of these, how many may be of doubtful names, slow ones included.
-const MOST_DOUBTFUL: usize = MOST_LOOKUPS / 2;
+/// Maximum number of look-ups at a time that began less than [`STARTING`] ago. Without this bound, thousands of calls that
+/// are due at once would start as many threads, and ask the name server as many questions at once.
+const MOST_STARTING: usize = 128;
+/// A look-up that runs for longer leaves its place to another. Usual ones take some milliseconds.
+const STARTING: Duration = Duration::from_millis(100);
+/// Maximum number of look-ups of proven names at a time, however long they run.
+const MOST_PROVEN: usize = 1_024;
+/// Likewise of doubtful names, slow ones included.
+const MOST_DOUBTFUL: usize = 64;
 /// Out of those, how many may be of slow names.
 const MOST_SLOW_LOOKUPS: usize = MOST_DOUBTFUL / 2;
 /// How long a thread without work is kept.
 const KEEP_THREAD: Duration = Duration::from_secs(10);
-/// A look-up that takes as long is slow. Usual ones take some milliseconds.
+/// A look-up that takes as long is slow.
 const SLOW: Duration = Duration::from_secs(1);
 /// How long a name counts as slow after a slow look-up, unless a later one is not. Longer than the time between two probes
 /// of a destination, however many are probed.
@@ -50,15 +63,20 @@ impl HostResolver for SystemResolver {
     }
 }
 
-/// Which part of the threads a look-up may take.
+/// Which of the threads a look-up may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LookupShare {
-    /// All of them: the destination answers.
+    /// The many that are for destinations that answer.
     Proven,
-    /// Half of them: the destination is not known to answer, or fails; or the last look-up of its name was slow.
+    /// The few that are for the others: the destination is not known to answer, or fails; or the last look-up of its name was
+    /// slow.
     Doubtful,
-    /// A quarter of them: both.
+    /// Half of these few: both.
     Slow,
+}
+
+impl LookupShare {
+    const ALL: [Self; 3] = [Self::Proven, Self::Doubtful, Self::Slow];
 }
 
 impl From<LaneClass> for LookupShare {
@@ -77,7 +95,8 @@ pub type LookedUp = Result<Arc<[SocketAddr]>, Arc<io::Error>>;
 pub struct Lookups {
     resolver: Arc<dyn HostResolver>,
     names: Arc<Mutex<Names>>,
-    all: Arc<Semaphore>,
+    starting: Arc<Semaphore>,
+    proven: Arc<Semaphore>,
     doubtful: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     threads: Threads,
@@ -110,7 +129,7 @@ struct Running {
     names: Arc<Mutex<Names>>,
     key: LookupKey,
     began: Instant,
-    _permits: [Option<OwnedSemaphorePermit>; 3],
+    _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
 /// The threads of look-ups: those for blocking work of a runtime that does nothing else.
@@ -122,7 +141,8 @@ impl Lookups {
         Self {
             resolver,
             names: Arc::default(),
-            all: Arc::new(Semaphore::new(MOST_LOOKUPS)),
+            starting: Arc::new(Semaphore::new(MOST_STARTING)),
+            proven: Arc::new(Semaphore::new(MOST_PROVEN)),
             doubtful: Arc::new(Semaphore::new(MOST_DOUBTFUL)),
             slow: Arc::new(Semaphore::new(MOST_SLOW_LOOKUPS)),
             threads: Threads::new(),
@@ -162,13 +182,10 @@ impl Lookups {
 
     fn join(&self, name: &str, share: LookupShare) -> Waiting<'_> {
         let mut names = lock(&self.names);
-        let share = match (share, names.is_slow(name)) {
-            (share, false) => share,
-            (LookupShare::Proven, true) => LookupShare::Doubtful,
-            (LookupShare::Doubtful | LookupShare::Slow, true) => LookupShare::Slow,
+        let (key, lookup) = match names.running(name) {
+            Some(running) => running,
+            None => names.waiting(name, share),
         };
-        let key = (Box::from(name), share);
-        let lookup = names.current.entry(key.clone()).or_default().clone();
         Waiting {
             lookups: self,
             key,
@@ -176,20 +193,21 @@ impl Lookups {
         }
     }
 
-    /// Starts a look-up as soon as there is a thread for it.
+    /// Starts a look-up as soon as there is a thread for it, and a place among those that start.
     async fn begin(&self, key: &LookupKey) -> watch::Receiver<Option<LookedUp>> {
         let parts = match key.1 {
-            LookupShare::Proven => [None, None, Some(&self.all)],
-            LookupShare::Doubtful => [None, Some(&self.doubtful), Some(&self.all)],
-            LookupShare::Slow => [Some(&self.slow), Some(&self.doubtful), Some(&self.all)],
+            LookupShare::Proven => [None, Some(&self.proven)],
+            LookupShare::Doubtful => [None, Some(&self.doubtful)],
+            LookupShare::Slow => [Some(&self.slow), Some(&self.doubtful)],
         };
-        let mut permits = [None, None, None];
+        let mut permits = [None, None];
         for (permit, part) in permits.iter_mut().zip(parts) {
             if let Some(part) = part {
                 // It is never closed, so there is always a permit in the end.
                 *permit = part.clone().acquire_owned().await.ok();
             }
         }
+        let place = self.starting.clone().acquire_owned().await.ok();
         let running = Running {
             names: self.names.clone(),
             key: key.clone(),
@@ -197,6 +215,7 @@ impl Lookups {
             _permits: permits,
         };
         let (report, found) = watch::channel(None);
+        tokio::spawn(leave_place(place, found.clone()));
         let resolver = self.resolver.clone();
         self.threads.run(move || {
             let looked_up = resolver.resolve(&running.key.0);
@@ -206,6 +225,16 @@ impl Lookups {
         });
         found
     }
+}
+
+/// Leaves the place of a look-up that starts to another one, when the look-up has ended or has run for [`STARTING`].
+async fn leave_place(
+    place: Option<OwnedSemaphorePermit>,
+    mut running: watch::Receiver<Option<LookedUp>>,
+) {
+    // A look-up that panicked has ended, too.
+    let _ = timeout(STARTING, running.wait_for(Option::is_some)).await;
+    drop(place);
 }
 
 impl Drop for Waiting<'_> {
@@ -229,6 +258,27 @@ impl Drop for Running {
 }
 
 impl Names {
+    /// The look-up of a name that runs, if there is one.
+    fn running(&self, name: &str) -> Option<(LookupKey, Arc<Lookup>)> {
+        LookupShare::ALL.into_iter().find_map(|share| {
+            let key: LookupKey = (Box::from(name), share);
+            let lookup = self.current.get(&key)?.clone();
+            lookup.0.initialized().then_some((key, lookup))
+        })
+    }
+
+    /// The look-up of a name that waits for a thread of this share, or a new one.
+    fn waiting(&mut self, name: &str, share: LookupShare) -> (LookupKey, Arc<Lookup>) {
+        let share = match (share, self.is_slow(name)) {
+            (share, false) => share,
+            (LookupShare::Proven, true) => LookupShare::Doubtful,
+            (LookupShare::Doubtful | LookupShare::Slow, true) => LookupShare::Slow,
+        };
+        let key: LookupKey = (Box::from(name), share);
+        let lookup = self.current.entry(key.clone()).or_default().clone();
+        (key, lookup)
+    }
+
     fn is_slow(&self, name: &str) -> bool {
         let until = self.slow.get(name);
         until.is_some_and(|until| Instant::now() < *until)
@@ -252,7 +302,7 @@ impl Names {
 impl Threads {
     fn new() -> Self {
         let runtime = Builder::new_current_thread()
-            .max_blocking_threads(MOST_LOOKUPS)
+            .max_blocking_threads(MOST_PROVEN + MOST_DOUBTFUL)
             .thread_keep_alive(KEEP_THREAD)
             .thread_name("lookup")
             .build();

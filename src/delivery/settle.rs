@@ -4,6 +4,7 @@
 //! schedule, and a lease that another worker has must not be changed.
 
 use super::worker::Worker;
+use crate::domain::deferral::Lacked;
 use crate::domain::progress::Progress;
 use crate::domain::state::State;
 use crate::health::{Backoff, Store};
@@ -12,10 +13,22 @@ use crate::schedule::{
     ClaimedLease, Lease, LeaseRequest, LeasedOne, Reservation, ScheduleError, Settled, Settlement,
 };
 
+/// How long a notification waits for which this server had no capacity, in milliseconds.
+const CAPACITY_DEFERRAL_MS: i64 = 1_000;
+
 impl Worker {
     /// Releases a lease under which no attempt was made.
     pub(super) async fn release(&self, lease: Box<Lease>) {
         self.settle(lease, Settlement::Release).await;
+    }
+
+    /// Lets a notification wait that was not sent because other attempts had all of something that this server has a bounded
+    /// amount of. It has waited for that already. If it were due at once, it would be claimed at once, and wait again in the
+    /// place of one that needs nothing of it. No attempt is spent.
+    pub(super) async fn defer_without_capacity(&self, lease: Box<Lease>) {
+        let again_ms = self.clock.now_ms().saturating_add(CAPACITY_DEFERRAL_MS);
+        let settlement = Settlement::DeferWithout(Lacked::Capacity, again_ms);
+        self.settle(lease, settlement).await;
     }
 
     /// Settles a lease. Tries again while the schedule is unavailable; repeating is safe, because the expiry

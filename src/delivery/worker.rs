@@ -196,10 +196,10 @@ impl Worker {
         if let SendResult::NotLookedUp = result {
             tracing::debug!(
                 notification = %lease.entry.notification.key,
-                "a notification was not sent, because the look-up of its host name could not begin in time; no attempt is \
-                 spent"
+                "a notification was not sent, because the look-up of its host name could not begin in time; it is due again \
+                 in a moment, and no attempt is spent"
             );
-            Box::pin(self.release(lease)).await;
+            Box::pin(self.defer_without_capacity(lease)).await;
             return;
         }
         let SendResult::Answered(answer) = result else {

@@ -1,5 +1,6 @@
 use super::*;
 use futures_util::FutureExt as _;
+use std::cell::Cell;
 use std::sync::Condvar;
 use tokio::task::JoinSet;
 
@@ -50,6 +51,12 @@ fn lookups_waiting(lookups: &Lookups) -> usize {
         .values()
         .map(|lookup| Arc::strong_count(lookup) - 1);
     waiting.sum()
+}
+
+async fn until_waiting(lookups: &Lookups, many: usize) {
+    while lookups_waiting(lookups) < many {
+        tokio::task::yield_now().await;
+    }
 }
 
 fn lookups() -> (Arc<Stub>, Arc<Lookups>) {
@@ -104,6 +111,93 @@ async fn names_that_were_slow_leave_threads_to_new_destinations() {
     stub.open();
 }
 
+#[tokio::test(start_paused = true)]
+async fn proven_names_that_begin_to_hang_leave_threads_to_all_others() {
+    const HANGING: usize = 1_000;
+    let (stub, lookups) = lookups();
+    let mut hanging = JoinSet::new();
+    for number in 0..HANGING {
+        let lookups = lookups.clone();
+        // They have no parent in common, and may still have the same name servers.
+        let name = format!("hang.shop-{number}");
+        hanging.spawn(async move { lookups.look_up(&name, LookupShare::Proven).await });
+    }
+    until_waiting(&lookups, HANGING).await;
+    let began = tokio::time::Instant::now();
+    for (name, share) in [
+        ("good.other", LookupShare::Proven),
+        ("new.other", LookupShare::Doubtful),
+        ("good.other", LookupShare::Proven),
+    ] {
+        let found = lookups.look_up(name, share).await;
+        assert_eq!(found.expect("resolved").len(), 1, "{name}");
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    assert!(hanging.try_join_next().is_none(), "the others still hang");
+    // Nor do more hang at a time than may.
+    for number in HANGING..HANGING + 100 {
+        let lookups = lookups.clone();
+        let name = format!("hang.shop-{number}");
+        hanging.spawn(async move { lookups.look_up(&name, LookupShare::Proven).await });
+    }
+    while stub.begun() < MOST_PROVEN + 3 {
+        tokio::time::advance(STARTING).await;
+    }
+    let new = lookups.look_up("new.other", LookupShare::Doubtful).await;
+    assert_eq!(new.expect("resolved").len(), 1);
+    assert_eq!(stub.begun(), MOST_PROVEN + 4);
+    hanging.shutdown().await;
+    stub.open();
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_that_start_are_bounded_and_those_that_run_for_long_make_room() {
+    const HANGING: usize = 3 * MOST_STARTING;
+    let (stub, lookups) = lookups();
+    let mut hanging = JoinSet::new();
+    for number in 0..HANGING {
+        let lookups = lookups.clone();
+        let name = format!("hang-{number}.example");
+        hanging.spawn(async move { lookups.look_up(&name, LookupShare::Proven).await });
+    }
+    until_waiting(&lookups, HANGING).await;
+    stub.until_begun(MOST_STARTING).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stub.begun(), MOST_STARTING, "the clock stands still");
+    while stub.begun() < HANGING {
+        tokio::time::advance(STARTING).await;
+    }
+    hanging.shutdown().await;
+    stub.open();
+}
+
+#[tokio::test]
+async fn calls_of_every_share_join_a_look_up_that_runs() {
+    let (stub, lookups) = lookups();
+    for first in LookupShare::ALL {
+        let name = format!("hang-{first:?}");
+        let begun = stub.begun();
+        let mut joining = JoinSet::new();
+        for share in [first].into_iter().chain(LookupShare::ALL) {
+            let (lookups, name) = (lookups.clone(), name.clone());
+            joining.spawn(async move { lookups.look_up(&name, share).await });
+            stub.until_begun(begun + 1).await;
+        }
+        until_waiting(&lookups, joining.len()).await;
+        let is_told = Cell::new(false);
+        let told = || is_told.set(true);
+        let joined = lookups.look_up_and_tell(&name, LookupShare::Doubtful, told);
+        assert!(joined.now_or_never().is_none());
+        assert!(is_told.get(), "it waits for its own name alone");
+        joining.shutdown().await;
+        assert_eq!(stub.begun(), begun + 1, "{first:?}");
+    }
+    stub.open();
+}
+
 #[tokio::test]
 async fn calls_for_one_name_share_a_look_up() {
     let (stub, lookups) = lookups();
@@ -116,9 +210,7 @@ async fn calls_for_one_name_share_a_look_up() {
         let lookups = lookups.clone();
         waiting.spawn(async move { lookups.look_up("hang", LookupShare::Proven).await });
     }
-    while waiting.len() > lookups_waiting(&lookups) {
-        tokio::task::yield_now().await;
-    }
+    until_waiting(&lookups, waiting.len()).await;
     stub.until_begun(1).await;
     stub.open();
     for result in waiting.join_all().await {
@@ -137,7 +229,10 @@ async fn a_look_up_that_panics_is_over() {
         );
     }
     assert_eq!(stub.begun(), 2);
-    assert_eq!(lookups.all.available_permits(), MOST_LOOKUPS);
+    assert_eq!(lookups.proven.available_permits(), MOST_PROVEN);
+    while lookups.starting.available_permits() < MOST_STARTING {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[test]

@@ -9,12 +9,13 @@ use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::{Dispatcher, Stop};
 use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
 use ringback::delivery::lookups::HostResolver;
+use ringback::domain::deferral::Lacked;
 use ringback::domain::destination::Destination;
 use ringback::domain::notification::{Registration, Target};
 use ringback::health::Health;
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::window::Window;
-use ringback::schedule::{ClaimQuota, Entry, Limits, Schedule, SettingsSource};
+use ringback::schedule::{ClaimQuota, Entry, Lease, Limits, Schedule, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::io;
 use std::net::SocketAddr;
@@ -35,24 +36,55 @@ const LIMITS: Limits = Limits {
 /// More than a runtime has threads for blocking work.
 const HANGING: usize = 600;
 
-/// Name servers that answer for `good.example` alone, until they are told to answer.
+/// What name servers do when they are asked for another name than `good.example`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum OtherNames {
+    #[default]
+    Hang,
+    Resolve,
+    Refuse,
+}
+
+/// Name servers that always answer for `good.example`.
 #[derive(Default)]
 struct NameServers {
     begun: Mutex<usize>,
-    answer: Mutex<bool>,
-    answers: Condvar,
+    others: Mutex<OtherNames>,
+    changed: Condvar,
 }
 
 impl HostResolver for NameServers {
     fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         *self.begun.lock().expect("sound") += 1;
         if name != "good.example" {
-            let answer = self.answer.lock().expect("sound");
-            let answers = self.answers.wait_while(answer, |answer| !*answer);
-            drop(answers.expect("sound"));
-            return Err(io::Error::other("no such name"));
+            let others = self.others.lock().expect("sound");
+            let hangs = |others: &mut OtherNames| *others == OtherNames::Hang;
+            let others = self.changed.wait_while(others, hangs).expect("sound");
+            if *others == OtherNames::Refuse {
+                return Err(io::Error::other("no such name"));
+            }
         }
         Ok(vec![SocketAddr::from(([127, 0, 0, 1], 0))])
+    }
+}
+
+impl NameServers {
+    fn now_do(&self, others: OtherNames) {
+        *self.others.lock().expect("sound") = others;
+        self.changed.notify_all();
+    }
+
+    fn begun(&self) -> usize {
+        *self.begun.lock().expect("sound")
+    }
+
+    async fn until_begun(&self, many: usize) {
+        let begun = async {
+            while self.begun() < many {
+                short_pause().await;
+            }
+        };
+        within("look-ups that begin", begun).await;
     }
 }
 
@@ -82,27 +114,30 @@ async fn a_call_whose_name_waits_for_the_look_ups_of_others_spends_no_attempt() 
         let worker = dispatcher.worker();
         calls.spawn(async move { worker.run(Box::new(lease)).await });
     }
-    let begun = async {
-        while *names.begun.lock().expect("sound") < MOST {
-            short_pause().await;
-        }
-    };
-    within("look-ups that hang", begun).await;
+    names.until_begun(MOST).await;
     register(&*schedule, "good", "http://good.example/n").await;
-    // The first call ends without a look-up, and so does the second.
-    for _ in 0..2 {
-        let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
-        let [lease] = &claimed.leases[..] else {
-            panic!("{claimed:?}");
-        };
+    // The first call ends without a look-up, and so does the second, for which the notification is due a moment later.
+    for lacked in [None, Some(Lacked::Capacity)] {
+        let lease = within("a lease", claim_one(&*schedule)).await;
         assert_eq!(lease.entry.notification.key, key("good"));
         assert_eq!(lease.entry.progress.attempts, 0);
-        within("a call", dispatcher.worker().run(Box::new(lease.clone()))).await;
+        assert_eq!(lease.entry.lacked, lacked);
+        within("a call", dispatcher.worker().run(Box::new(lease))).await;
     }
-    assert_eq!(*names.begun.lock().expect("sound"), MOST);
+    assert_eq!(names.begun(), MOST);
     within("the calls to end", calls.join_all()).await;
-    *names.answer.lock().expect("sound") = true;
-    names.answers.notify_all();
+    names.now_do(OtherNames::Refuse);
+}
+
+/// Claims until something is due.
+async fn claim_one(schedule: &dyn Schedule) -> Lease {
+    loop {
+        let mut claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
+        match claimed.leases.pop() {
+            Some(lease) => return lease,
+            None => short_pause().await,
+        }
+    }
 }
 
 /// A dispatcher whose calls have this time limit, the name servers that it asks, and its schedule.
@@ -156,18 +191,13 @@ async fn a_destination_that_answers_is_called_at_once() {
         let url = format!("http://hang-{number}.example/n");
         register(&*schedule, &format!("hang-{number}"), &url).await;
     }
-    // Half of the look-ups, and the one of before.
-    let begun = async {
-        while *names.begun.lock().expect("sound") < 65 {
-            short_pause().await;
-        }
-    };
-    within("look-ups that hang", begun).await;
+    // As many as may be looked up of new destinations, and the one of before.
+    names.until_begun(65).await;
     for id in ["second", "third"] {
         register(&*schedule, id, &good).await;
         within("a call", merchant.call()).await;
     }
-    assert_eq!(*names.begun.lock().expect("sound"), 67);
+    assert_eq!(names.begun(), 67);
     // Nor does other work that blocks wait for the look-ups.
     let other = tokio::task::spawn_blocking(|| ());
     within("a thread", other).await.expect("done");
@@ -175,6 +205,53 @@ async fn a_destination_that_answers_is_called_at_once() {
     within("the dispatcher to stop", running)
         .await
         .expect("done");
-    *names.answer.lock().expect("sound") = true;
-    names.answers.notify_all();
+    names.now_do(OtherNames::Refuse);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn destinations_that_answered_and_whose_names_hang_now_delay_no_other() {
+    /// More than may begin to be looked up at a time.
+    const PROVEN: usize = 300;
+    let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\nsuccess";
+    let closing = Reaction::RawThenClose(closing.to_vec());
+    let mut merchant = Merchant::scripted(vec![], closing).await;
+    let (names, schedule, dispatcher) = dispatcher(Duration::from_secs(50));
+    let drain = CancellationToken::new();
+    let stop = Stop {
+        drain: drain.clone(),
+        drain_timeout: Duration::ZERO,
+    };
+    let running = tokio::spawn(dispatcher.run(stop));
+    let good = format!("http://good.example:{}/n", merchant.port());
+    let shops =
+        (0..PROVEN).map(|number| format!("http://shop-{number}.example:{}/n", merchant.port()));
+    let shops: Vec<String> = shops.collect();
+    names.now_do(OtherNames::Resolve);
+    register(&*schedule, "good-1", &good).await;
+    for (number, url) in shops.iter().enumerate() {
+        register(&*schedule, &format!("{number}-1"), url).await;
+    }
+    for _ in 0..=PROVEN {
+        merchant.call().await;
+    }
+    let settled = async {
+        while schedule.counts().await.expect("counted").pending > 0 {
+            short_pause().await;
+        }
+    };
+    within("every call to be settled", settled).await;
+    assert_eq!(names.begun(), 1 + PROVEN);
+    names.now_do(OtherNames::Hang);
+    for (number, url) in shops.iter().enumerate() {
+        register(&*schedule, &format!("{number}-2"), url).await;
+    }
+    names.until_begun(1 + 2 * PROVEN).await;
+    register(&*schedule, "good-2", &good).await;
+    within("a call", merchant.call()).await;
+    assert_eq!(names.begun(), 2 * (1 + PROVEN));
+    drain.cancel();
+    within("the dispatcher to stop", running)
+        .await
+        .expect("done");
+    names.now_do(OtherNames::Refuse);
 }
