@@ -1,12 +1,14 @@
 //! Gets the body of a leased notification: from the lease, or from the journal.
 //!
 //! A body that was read from the journal takes memory until its call has ended, and many calls may be in
-//! flight. So the memory for all bodies that are read is bounded. If an attempt gets no memory before its
-//! latest start, nothing is sent and the worker releases its lease.
+//! flight. So the memory for all bodies that are read is bounded, and attempts for destinations that are not known to
+//! answer get half of it: they may hold it until the time limit, while the others soon give it back. If an attempt gets no
+//! memory before its latest start, nothing is sent, and the worker puts the notification off for a moment.
 
 use crate::clock::Clock;
 use crate::domain::body::Body;
 use crate::domain::key::Key;
+use crate::domain::lane_health::LaneClass;
 use crate::domain::notification::Notification;
 use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
@@ -30,8 +32,8 @@ pub(super) struct BodyReader {
     pub(super) abandon: CancellationToken,
 }
 
-/// Default memory for all bodies that attempts read, in bytes: the default number of attempts in flight
-/// (512) times the default limit of a body (256 KiB).
+/// Default memory for all bodies that attempts read, in bytes. This is enough for 512 bodies of the largest size that is
+/// allowed by default (256 KiB), and for 4,096 attempts, the default number in flight, if their bodies have 32 KiB.
 const BYTES: usize = 128 * 1024 * 1024;
 /// How many bytes one permit of the semaphore stands for.
 const PERMIT_BYTES: usize = 1024;
@@ -39,23 +41,40 @@ const PERMIT_BYTES: usize = 1024;
 /// The memory for the bodies that attempts read from the journal.
 #[derive(Debug)]
 pub(super) struct BodyMemory {
+    all: MemoryPart,
+    /// Half of it: what attempts for destinations that are not known to answer may take together.
+    doubtful: MemoryPart,
+}
+
+/// Memory of a fixed size.
+#[derive(Debug)]
+struct MemoryPart {
     permits: Arc<Semaphore>,
-    all: u32,
+    size: u32,
+}
+
+/// The memory that a body takes. Given back when it is dropped.
+#[derive(Debug)]
+struct TakenMemory {
+    _of_doubtful: Option<OwnedSemaphorePermit>,
+    _of_all: Option<OwnedSemaphorePermit>,
 }
 
 /// A body that can be sent. If it was read from the journal, it holds its share of the memory.
 pub(super) struct BodyAtHand {
     pub(super) bytes: Bytes,
-    _permit: Option<OwnedSemaphorePermit>,
+    _memory: Option<TakenMemory>,
 }
 
 /// The result of looking for a body.
 pub(super) enum FoundBody {
     /// The body can be sent.
     AtHand(BodyAtHand),
-    /// The body could not be read before the latest start of the attempt, because memory or the journal
-    /// was not available, or because the process ends.
+    /// There was no memory for the body before the latest start of the attempt.
     NoMemory,
+    /// The body could not be read before the latest start of the attempt, because the journal was not available, or because
+    /// the process ends.
+    NotRead,
     /// The journal has no body for it, or does not know it.
     Missing,
     /// The body cannot be read, now or later, for this reason.
@@ -67,20 +86,40 @@ impl BodyMemory {
         let permits = (bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let all = u32::try_from(permits).unwrap_or(u32::MAX);
         Self {
-            permits: Arc::new(Semaphore::new(all as usize)),
-            all,
+            all: MemoryPart::of(all),
+            doubtful: MemoryPart::of(all.div_ceil(2)),
         }
     }
 
-    /// Waits for memory for so many bytes. A body that is larger than all of the memory gets all of it.
-    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// Waits for memory for so many bytes, for an attempt for a lane of this class. A body that is larger than the part that
+    /// it may take gets all of that part. So one body at a time whose destination is not known to answer may be larger than
+    /// half of the memory.
+    async fn take(&self, bytes: usize, class: LaneClass) -> TakenMemory {
         let wanted = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
-        let taking = self
-            .permits
-            .clone()
-            .acquire_many_owned(wanted.min(self.all));
+        // First its own part: what waits for that has taken nothing of what the others need.
+        let of_doubtful = match class {
+            LaneClass::Idle | LaneClass::Busy => None,
+            LaneClass::Doubtful | LaneClass::Probing => self.doubtful.take(wanted).await,
+        };
+        TakenMemory {
+            _of_doubtful: of_doubtful,
+            _of_all: self.all.take(wanted).await,
+        }
+    }
+}
+
+impl MemoryPart {
+    fn of(size: u32) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(size as usize)),
+            size,
+        }
+    }
+
+    async fn take(&self, wanted: u32) -> Option<OwnedSemaphorePermit> {
+        let permits = self.permits.clone();
         // `acquire_many_owned` fails only if the semaphore is closed, and this one never is.
-        taking.await.ok()
+        permits.acquire_many_owned(wanted.min(self.size)).await.ok()
     }
 }
 
@@ -91,37 +130,45 @@ impl Default for BodyMemory {
 }
 
 impl BodyReader {
-    /// Gets the body of a leased notification. The attempt must begin by `latest_start_ms`.
+    /// Gets the body of a notification that was leased from a lane of this class. The attempt must begin by
+    /// `latest_start_ms`.
     pub(super) async fn find(
         &self,
         notification: &Notification,
+        class: LaneClass,
         latest_start_ms: i64,
     ) -> FoundBody {
         match &notification.body {
             Body::Here(bytes) => FoundBody::AtHand(BodyAtHand {
                 bytes: bytes.clone(),
-                _permit: None,
+                _memory: None,
             }),
             // In a box, so that the future of an attempt whose body is at hand has no room for it.
             Body::InJournal(len) => {
-                Box::pin(self.read(&notification.key, *len, latest_start_ms)).await
+                Box::pin(self.read(&notification.key, *len, class, latest_start_ms)).await
             }
         }
     }
 
     /// Reads a body of this many bytes from the journal.
-    async fn read(&self, key: &Key, len: usize, latest_start_ms: i64) -> FoundBody {
+    async fn read(
+        &self,
+        key: &Key,
+        len: usize,
+        class: LaneClass,
+        latest_start_ms: i64,
+    ) -> FoundBody {
         let Some(recorder) = &self.recorder else {
             return FoundBody::Unreadable(
                 "the schedule has no body for this notification, and this server has no journal"
                     .to_string(),
             );
         };
-        let permit = tokio::select! {
+        let memory = tokio::select! {
             biased;
-            permit = self.memory.take(len) => permit,
+            memory = self.memory.take(len, class) => memory,
             () = self.clock.sleep_until(latest_start_ms) => return FoundBody::NoMemory,
-            () = self.interrupt.cancelled() => return FoundBody::NoMemory,
+            () = self.interrupt.cancelled() => return FoundBody::NotRead,
         };
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
@@ -129,7 +176,7 @@ impl BodyReader {
                 Ok(Some(bytes)) => {
                     return FoundBody::AtHand(BodyAtHand {
                         bytes,
-                        _permit: permit,
+                        _memory: Some(memory),
                     });
                 }
                 Ok(None) => return FoundBody::Missing,
@@ -144,7 +191,7 @@ impl BodyReader {
                     );
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
-                        return FoundBody::NoMemory;
+                        return FoundBody::NotRead;
                     }
                 }
             }
@@ -155,10 +202,49 @@ impl BodyReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use LaneClass::{Busy, Doubtful, Idle, Probing};
     use futures_util::FutureExt as _;
 
-    fn taken(memory: &BodyMemory, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        memory.take(bytes).now_or_never().flatten()
+    fn taken_by(class: LaneClass, memory: &BodyMemory, bytes: usize) -> Option<TakenMemory> {
+        memory.take(bytes, class).now_or_never()
+    }
+
+    fn taken(memory: &BodyMemory, bytes: usize) -> Option<TakenMemory> {
+        taken_by(Busy, memory, bytes)
+    }
+
+    #[test]
+    fn destinations_that_are_not_known_to_answer_take_half_at_most() {
+        let memory = BodyMemory::of(10 * PERMIT_BYTES);
+        let first = taken_by(Doubtful, &memory, 3 * PERMIT_BYTES);
+        let second = taken_by(Probing, &memory, 2 * PERMIT_BYTES);
+        assert!(first.is_some() && second.is_some());
+        for class in [Doubtful, Probing] {
+            assert!(taken_by(class, &memory, 1).is_none(), "{class:?}");
+        }
+        // What waits for its part is not in the way of the others.
+        let mut waiting = Box::pin(memory.take(PERMIT_BYTES, Doubtful));
+        assert!((&mut waiting).now_or_never().is_none());
+        let all = [Idle, Busy].map(|class| taken_by(class, &memory, 2 * PERMIT_BYTES));
+        assert!(all.iter().all(Option::is_some));
+        drop(first);
+        assert!((&mut waiting).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_body_larger_than_half_of_the_memory_goes_to_any_destination() {
+        for bytes in [6 * PERMIT_BYTES, 10 * PERMIT_BYTES, 100 * PERMIT_BYTES] {
+            let memory = BodyMemory::of(10 * PERMIT_BYTES);
+            let other = taken(&memory, 5 * PERMIT_BYTES);
+            assert!(other.is_some());
+            assert!(taken_by(Doubtful, &memory, bytes).is_none(), "{bytes}");
+            drop(other);
+            let large = taken_by(Doubtful, &memory, bytes);
+            assert!(large.is_some(), "{bytes}");
+            assert!(taken_by(Probing, &memory, 1).is_none(), "one at a time");
+        }
+        let little = BodyMemory::of(0);
+        assert!(taken_by(Doubtful, &little, PERMIT_BYTES).is_some());
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl Worker {
         lease: Box<Lease>,
     ) -> Option<(Box<Lease>, FoundBody)> {
         let notification = lease.entry.notification.clone();
-        let latest_start_ms = self.latest_start_ms(&lease);
-        let mut reading = pin!(self.bodies.find(&notification, latest_start_ms));
+        let (class, latest_start_ms) = (lease.class, self.latest_start_ms(&lease));
+        let mut reading = pin!(self.bodies.find(&notification, class, latest_start_ms));
         let mut confirming = pin!(self.confirm(lease));
         let mut body = None;
         loop {

@@ -125,13 +125,23 @@ impl Worker {
             },
             false => {
                 let notification = &lease.entry.notification;
-                let body = self.bodies.find(notification, latest_start_ms).await;
+                let reading = self.bodies.find(notification, lease.class, latest_start_ms);
+                let body = reading.await;
                 (lease, body)
             }
         };
         let body = match body {
             FoundBody::AtHand(body) => body,
             FoundBody::NoMemory => {
+                tracing::debug!(
+                    notification = %lease.entry.notification.key,
+                    "a notification was not sent, because other bodies took all the memory until it was too late; it is due \
+                     again in a moment, and no attempt is spent"
+                );
+                Box::pin(self.defer_without_capacity(lease)).await;
+                return;
+            }
+            FoundBody::NotRead => {
                 Box::pin(self.release(lease)).await;
                 return;
             }

@@ -1,9 +1,10 @@
 //! What a schedule in memory holds: bodies are left to the journal, and too much is refused.
 
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::ringback::{Server, Stores, registration, with_ladder};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration, with_ladder};
 use crate::support::{short_pause, within};
 use reqwest::Method;
+use ringback::clock::ManualClock;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -109,6 +110,67 @@ async fn a_body_of_a_later_attempt_is_read_from_the_journal() {
     let third = merchant.call().await;
     assert_eq!((third.attempt(), &third.body[..]), (3, body.as_bytes()));
     server.until_state("order-1", "delivered").await;
+    server.stop().await;
+}
+
+/// Two attempts of new destinations, whose bodies together take more than half of the memory for bodies, and one of a
+/// destination that has answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn destinations_that_hang_leave_memory_for_bodies_to_those_that_answer() {
+    const BODY: usize = 40_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut config = config(dir.path(), Stores::Embedded);
+    // A quarter of it is for bodies that are read.
+    config.schedule.memory_bytes = 4 * 100_000;
+    // The calls hang for longer than this test may take.
+    config.delivery.timeout = Duration::from_secs(300);
+    let clock = ManualClock::at(BEGIN_MS);
+    let server = Server::open(config, Some(clock), Some(dir)).await;
+    let mut answers = Merchant::start().await;
+    server.register(registration("first", &answers)).await;
+    answers.call().await;
+    server.until_state("first", "delivered").await;
+    until_no_body_is_held(&server).await;
+    let large = async |id: &str, merchant: &Merchant, delay: &str| {
+        let mut asked = registration(id, merchant);
+        asked["body"] = json!("x".repeat(BODY));
+        asked["delay"] = json!(delay);
+        server.register(asked).await;
+    };
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut one = Merchant::scripted(vec![], held.clone()).await;
+    let mut other = Merchant::scripted(vec![], held).await;
+    large("one", &one, "10m").await;
+    large("other", &other, "10m").await;
+    large("answered", &answers, "10m1s").await;
+
+    server.clock().advance(600_000);
+    let is_one = tokio::select! {
+        _ = one.call() => true,
+        _ = other.call() => false,
+    };
+    let (called, called_id, mut waiting, waiting_id) = match is_one {
+        true => (one, "one", other, "other"),
+        false => (other, "other", one, "one"),
+    };
+    server.until_state(waiting_id, "in_flight").await;
+    server.clock().advance(1_000);
+    assert_eq!(answers.call().await.body.len(), BODY);
+    server.until_state("answered", "delivered").await;
+    assert!(waiting.arrived().is_none(), "it has no memory yet");
+
+    // It is too late for its lease to wait any longer.
+    server.clock().advance(9_000);
+    server.until_state(waiting_id, "scheduled").await;
+    called.release();
+    server.until_state(called_id, "delivered").await;
+    server.clock().advance(1_000);
+    assert_eq!(waiting.call().await.body.len(), BODY);
+    waiting.release();
+    let view = server.until_state(waiting_id, "delivered").await;
+    let attempt = &view["attempts"][0];
+    let shown = (&view["attempts_made"], &attempt["deferred_by"]);
+    assert_eq!(shown, (&json!(1), &json!("busy")), "{view}");
     server.stop().await;
 }
 
