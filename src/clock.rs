@@ -56,7 +56,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that shows the same time until a test sets a later one.
+/// A clock that shows the same time until a test sets another one.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now_ms: Arc<watch::Sender<i64>>,
@@ -77,6 +77,15 @@ impl ManualClock {
             let later = now_ms > *current;
             *current = now_ms.max(*current);
             later
+        });
+    }
+
+    /// Sets the clock back to an earlier time, as that of a machine may be. A later time changes nothing.
+    pub fn set_back_to(&self, now_ms: i64) {
+        self.now_ms.send_if_modified(|current| {
+            let earlier = now_ms < *current;
+            *current = now_ms.min(*current);
+            earlier
         });
     }
 
@@ -182,6 +191,10 @@ mod tests {
         clock.advance(1);
         assert_eq!(sleeper.await.expect("no panic"), 2_000);
         clock.sleep_until(1).await;
+        clock.set_back_to(9_000);
+        assert_eq!(clock.now_ms(), 2_000);
+        clock.set_back_to(1_500);
+        assert_eq!(clock.now_ms(), 1_500);
     }
 
     #[test]

@@ -272,6 +272,13 @@ impl LaneHealth {
         }
     }
 
+    /// Bounds when the next probe may be made: at most its wait from now. If the clock was set back, no call would be made
+    /// until the clock shows the former time again.
+    pub fn bound_probe(&mut self, now_ms: i64) {
+        let latest_ms = now_ms.saturating_add(self.probe_wait_ms);
+        self.probe_at_ms = self.probe_at_ms.min(latest_ms);
+    }
+
     /// Takes in the report of a lease that was given at `leased_ms` and ends now. `start` and `cap` are
     /// the smallest and largest number of calls that may be in flight.
     pub fn observe(

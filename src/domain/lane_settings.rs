@@ -127,6 +127,14 @@ impl CallRate {
         arrival_us.saturating_sub(self.interval_us()).max(0)
     }
 
+    /// The arrival time of a lane with this rate, at most as far ahead as calls move it. If the clock was set back, the lane
+    /// would make no call until the clock shows the former time again. A call that is claimed early counts from when it
+    /// begins, which is at most `early_ms` from now.
+    #[must_use]
+    pub fn bounded(self, arrival_us: i64, now_ms: i64, early_ms: i64) -> i64 {
+        self.adopted(arrival_us, now_ms.saturating_add(early_ms))
+    }
+
     /// The arrival time of a lane that gets this rate now. A slower rate of before may have moved it far ahead.
     #[must_use]
     pub fn adopted(self, arrival_us: i64, now_ms: i64) -> i64 {
@@ -344,6 +352,28 @@ mod tests {
         let adopted_us = rate(10.0).adopted(arrival_us, 1_000);
         assert_eq!(rate(10.0).next_call_ms(adopted_us), 1_100);
         assert_eq!(rate(10.0).adopted(5, 1_000), 5);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_the_next_call_by_an_interval_at_most() {
+        const EARLY_MS: i64 = 20;
+        const HOUR_MS: i64 = 3_600_000;
+        for calls in [0.5, 10.0, 20.0, 7_000.0] {
+            let rate = rate(calls);
+            // What calls have moved is kept, also if all of a burst were claimed early.
+            let burst = rate.calls_allowed(0, HOUR_MS);
+            let arrival_us = rate.after_calls(0, burst, HOUR_MS + EARLY_MS);
+            let bounded_us = rate.bounded(arrival_us, HOUR_MS, EARLY_MS);
+            assert_eq!(bounded_us, arrival_us, "{calls}");
+            // The clock goes back by an hour.
+            let bounded_us = rate.bounded(arrival_us, 0, EARLY_MS);
+            let next_ms = rate.next_call_ms(bounded_us);
+            let interval_ms = rate.interval_us() / 1_000 + 1;
+            assert!(next_ms <= EARLY_MS + interval_ms, "{calls}: {next_ms}");
+            assert_eq!(rate.bounded(bounded_us, next_ms, EARLY_MS), bounded_us);
+            assert!(rate.calls_allowed(bounded_us, next_ms) > 0, "{calls}");
+        }
+        assert_eq!(rate(0.5).bounded(0, HOUR_MS, EARLY_MS), 0);
     }
 
     #[test]

@@ -106,6 +106,10 @@ pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 /// milliseconds, if the end of that one does not make it due before. Must equal BEHIND_MS in claim.lua.
 pub const BEHIND_MS: i64 = 60_000;
 
+/// By how much the clock of a schedule must have been set back since the last claim for the turns of all lanes to be computed
+/// anew, in milliseconds: they may be as much too late. Must equal SET_BACK in claim.lua.
+pub const SET_BACK_MS: i64 = 1_000;
+
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {

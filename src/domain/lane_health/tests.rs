@@ -128,6 +128,25 @@ fn only_a_probe_delays_the_next_one() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_delays_a_probe_by_its_wait_at_most() {
+    let mut health = after(&[Unanswered; 3]);
+    let before = health;
+    for now_ms in [3_000, 3_500, 9_000] {
+        health.bound_probe(now_ms);
+        assert_eq!(health, before, "{now_ms}");
+    }
+    health.bound_probe(500);
+    assert_eq!((health.probe_at_ms, health.probe_wait_ms), (1_500, 1_000));
+    health.bound_probe(900);
+    assert_eq!(health.probe_at_ms, 1_500, "the time comes");
+    // A lane that is not probing waits for no probe.
+    let mut asked = after(&[Unanswered]);
+    asked.observe(LaneReport::CallNow, 3_600_000, 3_600_000, START, CAP);
+    asked.bound_probe(1_000);
+    assert_eq!((asked.probe_at_ms, asked.is_probing()), (1_000, false));
+}
+
+#[test]
 fn a_probe_can_be_asked_for() {
     let mut health = after(&[Unanswered; 3]);
     health.observe(LaneReport::CallNow, 3_100, 3_200, START, CAP);

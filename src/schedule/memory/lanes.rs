@@ -17,6 +17,7 @@ use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
+use crate::schedule::{CLAIMED_EARLY_MS, SET_BACK_MS};
 use readiness::LaneReadiness;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(super) struct Lanes {
     /// The lanes that get nothing although they may have a turn.
     pub(super) skipped: Arc<BTreeSet<Lane>>,
     next_number: u64,
+    /// When the last claim was made, in milliseconds since 1970.
+    claimed_ms: i64,
 }
 
 impl Queue {
@@ -89,6 +92,15 @@ impl Queue {
             self.health.arrival_us = rate.after_calls(arrival_us, calls, now_ms);
             self.health.used_ms = now_ms;
         }
+    }
+
+    /// Bounds the instants of its next call and its next probe: the clock may have been set back since they were set.
+    fn bound_instants(&mut self, now_ms: i64) {
+        if let Some(rate) = self.limits.rate {
+            let arrival_us = self.health.arrival_us;
+            self.health.arrival_us = rate.bounded(arrival_us, now_ms, CLAIMED_EARLY_MS);
+        }
+        self.health.bound_probe(now_ms);
     }
 
     /// When its first entry may be given; `None` if it has none that may.
@@ -141,6 +153,7 @@ impl Lanes {
             settings: BTreeMap::new(),
             skipped: Arc::default(),
             next_number: 0,
+            claimed_ms: i64::MIN,
         }
     }
 
@@ -228,6 +241,7 @@ impl Lanes {
         let (start, cap) = (self.start, self.cap);
         let queue = self.lanes.get_mut(lane)?;
         let cap = queue.cap(cap);
+        queue.bound_instants(now_ms);
         let before = queue.health;
         queue.health.observe(report, leased_ms, now_ms, start, cap);
         let has_ended = before.is_probing() && !queue.health.is_probing();
@@ -266,6 +280,19 @@ impl Lanes {
         }
         if settings != LaneSettings::default() {
             self.settings.insert(lane.clone(), settings);
+        }
+    }
+
+    /// Notes that a claim is made now. If the clock was set back since the last one, the turns of lanes may be as much too
+    /// late, and all are computed anew. That takes a few steps for each lane.
+    pub(super) fn begin_claim(&mut self, now_ms: i64) {
+        let before_ms = std::mem::replace(&mut self.claimed_ms, now_ms);
+        if before_ms <= now_ms.saturating_add(SET_BACK_MS) {
+            return;
+        }
+        let lanes: Vec<Arc<Lane>> = self.names.iter().cloned().collect();
+        for lane in lanes {
+            self.reorder(&lane, now_ms, LaneEvent::Changed);
         }
     }
 
@@ -330,6 +357,7 @@ impl Lanes {
     fn reorder(&mut self, lane: &Lane, now_ms: i64, event: LaneEvent) {
         let (number, cap) = (self.next_number, self.cap);
         let queue = self.queue(lane);
+        queue.bound_instants(now_ms);
         let class = queue.health.class(queue.leases);
         let (is_full, ready_ms) = (queue.leases >= queue.limit(cap), queue.ready_ms(cap));
         queue.readiness.note(is_full, ready_ms, now_ms);

@@ -39,6 +39,7 @@ mod registering;
 mod reserving;
 mod restoring;
 mod sentinels;
+mod set_back;
 mod shares;
 mod skipping;
 mod steps;
@@ -258,6 +259,15 @@ macro_rules! each_entry {
                 pages_show_every_lane,
                 a_lane_tells_apart_what_is_due_after_all_that_was_loaded,
                 a_lane_that_fails_is_found_while_it_has_nothing_here,
+            }
+            set_back {
+                a_registration_in_a_lane_with_a_rate_waits_for_an_interval_at_most,
+                what_waits_in_a_lane_with_a_rate_waits_for_an_interval_at_most,
+                a_registration_in_a_probed_lane_is_sent_within_the_wait_of_a_probe,
+                what_waits_in_a_probed_lane_is_sent_within_the_wait_of_a_probe,
+                a_lane_that_was_served_before_is_served_at_once,
+                a_clock_that_is_set_back_a_little_changes_no_turn,
+                many_lanes_are_served_as_if_the_clock_had_not_been_ahead,
             }
             outages {
                 an_outage_that_has_ended_is_known_until_it_was_dealt_with,

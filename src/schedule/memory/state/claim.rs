@@ -16,6 +16,7 @@ impl MemoryState {
         mut quota: ClaimQuota,
         now_ms: i64,
     ) -> Claimed {
+        self.lanes.begin_claim(now_ms);
         self.return_expired(now_ms);
         self.forget(now_ms);
         if self.lacks_settings() {

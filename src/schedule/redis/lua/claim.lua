@@ -83,9 +83,42 @@ local function next_claim(at)
   return at or -1
 end
 
+-- By how much the clock must have been set back since the last claim for the lanes to get their turns anew, in ms. Must equal
+-- SET_BACK_MS in schedule/mod.rs.
+local SET_BACK = 1000
+-- About how many lanes get their turns anew in one claim.
+local PLACED_ANEW = '64'
+
+-- If the clock was set back, the turns of lanes may be as much too late: of those that were served, and of those that wait
+-- for their next call or probe. Then this claim and the next ones give all lanes their turns anew, some in each.
+-- `last_claim` is when the last claim was made, and `cursor` how far the lanes have come (false: there is nothing to do).
+-- The result is whether there are more.
+local function place_anew(last_claim, cursor)
+  if last_claim and last_claim > NOW + SET_BACK then cursor = '0' end
+  if not cursor then return false end
+  local found = redis.pcall('ZSCAN', LANES, cursor, 'COUNT', PLACED_ANEW)
+  if found.err then found = { '0', {} } end -- the cursor was overwritten
+  local next_cursor, lanes = found[1], found[2]
+  for i = 1, #lanes, 2 do
+    local score = tonumber(lanes[i + 1])
+    -- A turn that has come is not too late.
+    if score % CLASS_US >= NEXT_US then plan_turn(lanes[i], NOW_US + 1, nil, score) end
+    if #planned + #removed > 200 then write_turns() end
+  end
+  write_turns()
+  if next_cursor == '0' then
+    call('HDEL', META, 'placing')
+    return false
+  end
+  call('HSET', META, 'placing', next_cursor)
+  return true
+end
+
 -- Fills in the first items of every reply.
 local function finish()
-  local known = call('HMGET', META, 'state', 'lost')
+  local known = call('HMGET', META, 'state', 'lost', 'claimed', 'placing')
+  call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT, 'claimed', NOW_TEXT)
+  local has_more_to_place = place_anew(tonumber(known[3] or nil), known[4])
   local used_up
   for class = IDLE, PROBING do
     if lacks_settings or most > 0 and for_visit(class) == 0 then
@@ -94,7 +127,7 @@ local function finish()
     end
   end
   local first, passed_over = earliest(used_up, skipped)
-  reply[3] = next_claim(first and ms_of(first))
+  reply[3] = has_more_to_place and NOW or next_claim(first and ms_of(first))
   reply[4] = passed_over and not lacks_settings and 1 or 0
   reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
   local data_lost = tonumber(known[2] or nil)
@@ -541,7 +574,6 @@ local function visit_lanes(claim_number)
   if visits > 0 then call('HINCRBY', META, 'number', text_of(visits)) end
 end
 
-call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
 if call('EXISTS', EPOCH) == 0 then
   local owner = call('HGET', META, 'owner')
   if owner then call('SET', EPOCH, owner) end

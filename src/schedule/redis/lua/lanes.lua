@@ -123,7 +123,22 @@ local function settings_of(lane)
   return has_settings() and call('HGET', SETTINGS, lane)
 end
 
--- The state of a lane from its field in `health`, with its settings. Settings that cannot be read hold it.
+-- Bounds how far ahead the next call and the next probe of a lane are: as far as calls move the one, and as the other
+-- waits. If the clock was set back since, the lane would get nothing until the clock shows the former time again. The bounds
+-- are written at once: counted from the time of each script, they would never come nearer. Follows `CallRate::bounded` of
+-- domain/lane_settings.rs and `LaneHealth::bound_probe` of domain/lane_health.rs.
+local function bound_instants(lane, health)
+  local is_ahead = false
+  if health.interval then
+    local furthest = NOW_US + BARE_EARLY * 1000 + health.tolerance + health.interval
+    if health[ARRIVAL] > furthest then health[ARRIVAL], is_ahead = furthest, true end
+  end
+  if health[AT] > NOW + health[WAIT] then health[AT], is_ahead = NOW + health[WAIT], true end
+  if is_ahead then call('HSET', HEALTH, lane, health_field(health)) end
+end
+
+-- The state of a lane from its field in `health`, with its settings. Settings that cannot be read hold it. For scripts that
+-- have called `check_in`: it may write.
 local function state_of(lane, field)
   local health = health_from(field)
   local text = settings_of(lane)
@@ -137,6 +152,7 @@ local function state_of(lane, field)
       health.tolerance = math.max(BURST_US - health.interval, 0)
     end
   end
+  bound_instants(lane, health)
   return health
 end
 

@@ -19,6 +19,9 @@
 --                     loaded_until  up to which due time everything pending was put in, in ms
 --                                  (loaded_until.lua); 0: that is not known, and some may be left out
 --                     settings     the generation in which the settings of lanes were last compared with the journal
+--                     claimed      when the last claim was made, whichever instance made it, in ms
+--                     placing      how far the lanes have got their turns anew since the clock was set back; not there
+--                                  if all have (claim.lua)
 --                     ranked       set if any entry may have another than the usual priority (common.lua)
 --                   The name of an instance has 32 characters.
 --        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
