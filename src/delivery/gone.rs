@@ -13,6 +13,16 @@ use crate::schedule::{Lease, SettingsReached};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
 use std::pin::pin;
 
+/// How far the hold of a lane has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HoldProgress {
+    /// It is not known whether a store has kept it.
+    Unknown,
+    /// The journal has kept it. Any server may have brought it into the schedule since then, and a person may have released
+    /// the lane. So it is not written again.
+    InJournal,
+}
+
 impl Worker {
     /// Holds the lane of a leased notification whose receiver asked for no more calls, however long that takes. A lane
     /// that is held already stays as it is.
@@ -39,8 +49,9 @@ impl Worker {
     async fn hold_lane(&self, order: &LaneOrder, answered: &Key) {
         let lane = &order.lane;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
+        let mut progress = HoldProgress::Unknown;
         loop {
-            match self.try_to_hold(order).await {
+            match self.try_to_hold(order, &mut progress).await {
                 Ok(()) => {
                     tracing::warn!(
                         %lane,
@@ -70,10 +81,18 @@ impl Worker {
         }
     }
 
-    async fn try_to_hold(&self, order: &LaneOrder) -> Result<(), SettingsSyncError> {
-        let status = self.schedule.lane(&order.lane).await?;
-        if status.settings.hold.is_some() {
-            return Ok(());
+    /// If the answer of the store that keeps the hold is lost, the next try writes it once more, unless the schedule has it. If a
+    /// person has released the lane between the two, it is held again.
+    async fn try_to_hold(
+        &self,
+        order: &LaneOrder,
+        progress: &mut HoldProgress,
+    ) -> Result<(), SettingsSyncError> {
+        if *progress == HoldProgress::Unknown {
+            let status = self.schedule.lane(&order.lane).await?;
+            if status.settings.hold.is_some() {
+                return Ok(());
+            }
         }
         let Some(recorder) = &self.recorder else {
             let change = LaneChange {
@@ -90,7 +109,10 @@ impl Worker {
             configured.all()?;
             return Ok(());
         };
-        recorder.journal().change_lane(order).await?;
+        if *progress == HoldProgress::Unknown {
+            recorder.journal().change_lane(order).await?;
+            *progress = HoldProgress::InJournal;
+        }
         // Dying here leaves it in the journal; every server brings it from there.
         bring_settings(
             recorder.journal(),

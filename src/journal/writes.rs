@@ -30,7 +30,8 @@ pub trait JournalWrites: Send + Sync + 'static {
     /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
-    /// Changes the settings of a lane. Returns the number of the change. Repeated, it is another change.
+    /// Changes the settings of a lane. Returns the number of the change. Repeated, it is another change. A hold of the
+    /// dispatcher leaves one that is there as it is.
     async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError>;
 
     /// Sets a notification aside, unless it is set aside already. Writes nothing else.

@@ -289,6 +289,7 @@ macro_rules! contract {
             lanes::a_lane_that_changed_twice_comes_once_with_all_its_settings,
             lanes::changes_of_lanes_come_in_pages,
             lanes::a_lane_whose_settings_cannot_be_read_is_held,
+            lanes::a_hold_of_the_dispatcher_replaces_no_hold,
             lanes::numbers_of_changes_never_go_back,
             lanes::changes_of_lanes_at_once_get_a_number_each,
             later::destinations_with_something_later_are_found_in_pages,

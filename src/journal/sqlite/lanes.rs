@@ -33,8 +33,7 @@ pub(super) async fn change(
         Some(row) => Fields::of(row).lane_row()?.settings,
         None => LaneSettings::default(),
     };
-    let mut settings = before.clone();
-    settings.apply(order.setting.clone());
+    let settings = order.applied_to(&before);
     let LaneSettings { limits, hold } = &settings;
     sqlx::query(
         "INSERT INTO lanes (lane, number, concurrency, rate, held_ms, held_by, held_reason,

@@ -28,6 +28,7 @@ mod failures;
 mod fair_shares;
 mod finding;
 mod floods;
+mod gone;
 mod hanging_names;
 mod hostile;
 mod http2;

@@ -160,6 +160,38 @@ pub async fn a_lane_whose_settings_cannot_be_read_is_held(store: &dyn Store) {
     assert_eq!(found[0].setting, LaneSetting::All(good));
 }
 
+pub async fn a_hold_of_the_dispatcher_replaces_no_hold(store: &dyn Store) {
+    let journal = store.open().await;
+    let hold = |by: &str, reason: &str| LaneHold {
+        by: by.into(),
+        reason: reason.into(),
+        since_ms: START_MS,
+    };
+    let gone = hold(Actor::dispatcher().name(), "it asks for no more calls");
+    let of_dispatcher = LaneOrder {
+        actor: Actor::dispatcher(),
+        ..order("a", LaneSetting::Hold(Some(gone.clone())), START_MS)
+    };
+    let release = order("a", LaneSetting::Hold(None), START_MS);
+    let moving = hold("anna", "moving");
+    let hold_by_anna = order("a", LaneSetting::Hold(Some(moving.clone())), START_MS);
+    for (order, expected) in [
+        (&of_dispatcher, Some(&gone)),
+        // A person replaces it.
+        (&hold_by_anna, Some(&moving)),
+        (&of_dispatcher, Some(&moving)),
+        (&release, None),
+        (&of_dispatcher, Some(&gone)),
+    ] {
+        journal.change_lane(order).await.expect("kept");
+        let (found, ..) = changes(&*journal, 0, 10).await;
+        let LaneSetting::All(settings) = &found[0].setting else {
+            panic!("{found:?}");
+        };
+        assert_eq!(settings.hold.as_ref(), expected, "{order:?}");
+    }
+}
+
 pub async fn numbers_of_changes_never_go_back(store: &dyn Store) {
     let journal = store.open().await;
     let later = order("a", held("x"), START_MS + 500);
