@@ -6,7 +6,7 @@
 use super::endpoints::{EndpointReply, MOST_TRIES};
 use super::{Service, ServiceError};
 use crate::domain::endpoint::{Endpoint, EndpointName};
-use crate::domain::endpoint_keys::{EndpointKey, EndpointKeys};
+use crate::domain::endpoint_keys::{BadKeyChange, EndpointKey, EndpointKeys};
 use crate::domain::signing_key::{KeyKind, SigningKey};
 use crate::journal::{Actor, ExpectedVersion, SealedKeys};
 use crate::keyring::{SealFailure, Sealed};
@@ -37,6 +37,13 @@ fn note_added(name: &EndpointName, key: &EndpointKey, overlap_ms: i64, actor: &A
     tracing::info!(
         endpoint = %name, key = key.id, kind = key.kind.as_str(), overlap_ms, actor = %actor.name(),
         "a signing key was added to an endpoint; it signs from now on, and the others for the overlap"
+    );
+}
+
+fn note_removed(name: &EndpointName, id: &str, actor: &Actor) {
+    tracing::info!(
+        endpoint = %name, key = id, actor = %actor.name(),
+        "a signing key was removed from an endpoint"
     );
 }
 
@@ -120,17 +127,24 @@ impl Service {
         actor: &Actor,
     ) -> Result<(), ServiceError> {
         let _change = self.change_of_endpoints().await?;
-        for _ in 0..MOST_TRIES {
+        for number in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
+            let left = match before.keys.without(id) {
+                Ok(left) => left,
+                // The key was there at the first try: the journal has kept that one, and its answer was lost, or somebody else
+                // has removed the key since.
+                Err(BadKeyChange::Unknown) if number > 0 => {
+                    note_removed(name, id, actor);
+                    return Ok(());
+                }
+                Err(bad) => return Err(bad.into()),
+            };
             let keys = SealedKeys {
-                keys: before.keys.without(id)?,
+                keys: left,
                 master_key: None,
             };
             if self.write_keys(before, keys, actor).await? {
-                tracing::info!(
-                    endpoint = %name, key = id, actor = %actor.name(),
-                    "a signing key was removed from an endpoint"
-                );
+                note_removed(name, id, actor);
                 return Ok(());
             }
         }

@@ -2,7 +2,7 @@
 
 use super::PostgresJournal;
 use super::audit_log;
-use super::connections::PostgresCall;
+use super::connections::{PostgresCall, Tries};
 use super::error::PostgresFailure;
 use crate::domain::api_key::KeyTopics;
 use crate::journal::api_keys::{effect_of_adding, effect_of_revoking};
@@ -35,7 +35,11 @@ impl JournalApiKeys for PostgresJournal {
         revoking: &RevokingApiKey,
     ) -> Result<ApiKeyRevoked, JournalError> {
         let instance = &self.instance;
-        let call = RevokeApiKey { revoking, instance };
+        let call = RevokeApiKey {
+            revoking,
+            instance,
+            tries: Tries::default(),
+        };
         self.connections.write(&call).await
     }
 }
@@ -100,6 +104,7 @@ impl PostgresCall for AddApiKey<'_> {
 struct RevokeApiKey<'call> {
     revoking: &'call RevokingApiKey,
     instance: &'call str,
+    tries: Tries,
 }
 
 #[async_trait]
@@ -107,8 +112,14 @@ impl PostgresCall for RevokeApiKey<'_> {
     type Reply = ApiKeyRevoked;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<ApiKeyRevoked, PostgresFailure> {
+        let is_repeated = self.tries.begin();
+        let act = PersonAct::of_revoking_api_key(self.revoking);
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
+        if is_repeated && audit_log::has(&mut transaction, self.instance, &act).await? {
+            transaction.rollback().await?;
+            return Ok(ApiKeyRevoked::Revoked);
+        }
         let rows = find(&mut transaction).await?;
         let revoked = effect_of_revoking(&rows, self.revoking);
         if revoked != ApiKeyRevoked::Revoked {
@@ -119,7 +130,6 @@ impl PostgresCall for RevokeApiKey<'_> {
             .bind(self.revoking.name.as_str())
             .execute(&mut *transaction)
             .await?;
-        let act = PersonAct::of_revoking_api_key(self.revoking);
         audit_log::keep(&mut transaction, self.instance, &act).await?;
         transaction.commit().await?;
         Ok(revoked)

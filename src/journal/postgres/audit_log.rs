@@ -89,6 +89,32 @@ pub(super) async fn keep(
     Ok(())
 }
 
+/// Whether an earlier try of a call has been committed, which keeps this act ([`keep`]). Not known of an actor that is not
+/// audited: then it counts as not committed. No other call has the same actor, instance, instant, act and subject, unless both
+/// do the same in the same millisecond.
+pub(super) async fn has(
+    connection: &mut PgConnection,
+    instance: &str,
+    act: &PersonAct,
+) -> Result<bool, PostgresFailure> {
+    let texts = act.texts();
+    let found = sqlx::query_scalar(
+        "SELECT EXISTS (
+            SELECT 1 FROM audit_log
+            WHERE at_ms = $1 AND actor = $2 AND act = $3 AND subject_kind = $4 AND subject = $5 AND instance = $6
+         )",
+    )
+    .bind(act.at_ms)
+    .bind(storable(act.actor.name()))
+    .bind(act.act.as_str())
+    .bind(act.subject.kind())
+    .bind(storable(&texts.subject))
+    .bind(instance)
+    .fetch_one(connection)
+    .await?;
+    Ok(found)
+}
+
 /// See [`JournalAuditLog::audit_log`].
 struct FindAuditPage<'call> {
     filter: &'call AuditFilter,

@@ -17,6 +17,7 @@ use crate::journal::JournalError;
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Executor as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -43,7 +44,7 @@ const LONGEST_PLANNED: Duration = Duration::from_secs(2);
 const MOST_TRIES: usize = 5;
 
 /// A call to the database, over one connection. After a failure it may be made again. A call that must not be
-/// repeated marks its failure with [`PostgresFailure::in_doubt`].
+/// repeated marks its failure with [`PostgresFailure::in_doubt`]. One that removes something has [`Tries`].
 #[async_trait]
 pub(super) trait PostgresCall: Sync {
     /// The reply of the call.
@@ -51,6 +52,20 @@ pub(super) trait PostgresCall: Sync {
 
     /// Makes the call.
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure>;
+}
+
+/// The tries of a call that removes something. The first one may have been committed although its answer was lost. Then the
+/// second one finds nothing to remove, and that is no reason to say that nothing was there.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    has_begun: AtomicBool,
+}
+
+impl Tries {
+    /// Begins a try. Returns whether there was one before.
+    pub(super) fn begin(&self) -> bool {
+        self.has_begun.swap(true, Ordering::Relaxed)
+    }
 }
 
 /// The connections of one journal.

@@ -2,7 +2,7 @@
 
 use super::PostgresJournal;
 use super::audit_log;
-use super::connections::PostgresCall;
+use super::connections::{PostgresCall, Tries};
 use super::endpoints::{LOCK, is_master_key};
 use super::error::PostgresFailure;
 use super::meta::remember;
@@ -30,7 +30,11 @@ impl JournalDefaultKeys for PostgresJournal {
         changing: &ChangingDefaultKeys,
     ) -> Result<DefaultKeysChanged, JournalError> {
         let instance = &self.instance;
-        let call = ChangeDefaultKeys { changing, instance };
+        let call = ChangeDefaultKeys {
+            changing,
+            instance,
+            tries: Tries::default(),
+        };
         self.connections.write(&call).await
     }
 }
@@ -51,6 +55,7 @@ impl PostgresCall for FindDefaultKeys {
 struct ChangeDefaultKeys<'call> {
     changing: &'call ChangingDefaultKeys,
     instance: &'call Arc<str>,
+    tries: Tries,
 }
 
 #[async_trait]
@@ -61,9 +66,18 @@ impl PostgresCall for ChangeDefaultKeys<'_> {
         &self,
         connection: &mut PgConnection,
     ) -> Result<DefaultKeysChanged, PostgresFailure> {
+        let is_repeated = self.tries.begin();
+        let act = PersonAct::of_default_keys(self.changing);
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
         let before = find(&mut transaction).await?;
+        if is_repeated && audit_log::has(&mut transaction, self.instance, &act).await? {
+            transaction.rollback().await?;
+            return Ok(DefaultKeysChanged::Done {
+                keys: before,
+                existing: None,
+            });
+        }
         let keys = match decide(before, self.changing) {
             DefaultKeysDecision::Write(keys) => keys,
             DefaultKeysDecision::Answer(answer) => {
@@ -80,7 +94,6 @@ impl PostgresCall for ChangeDefaultKeys<'_> {
         if let Some(newest) = newest(&keys) {
             remember(&mut transaction, DEFAULT_SECRET, newest).await?;
         }
-        let act = PersonAct::of_default_keys(self.changing);
         audit_log::keep(&mut transaction, self.instance, &act).await?;
         transaction.commit().await?;
         Ok(DefaultKeysChanged::Done {

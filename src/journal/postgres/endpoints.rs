@@ -3,7 +3,7 @@
 
 use super::PostgresJournal;
 use super::audit_log;
-use super::connections::PostgresCall;
+use super::connections::{PostgresCall, Tries};
 use super::error::PostgresFailure;
 use super::lanes;
 use super::meta::{recall, remember};
@@ -38,7 +38,11 @@ impl JournalEndpoints for PostgresJournal {
 
     async fn remove_endpoint(&self, removing: &RemovingEndpoint) -> Result<bool, JournalError> {
         let instance = &self.instance;
-        let call = RemoveEndpoint { removing, instance };
+        let call = RemoveEndpoint {
+            removing,
+            instance,
+            tries: Tries::default(),
+        };
         self.connections.write(&call).await
     }
 
@@ -131,6 +135,7 @@ impl PostgresCall for SetEndpoint<'_> {
 struct RemoveEndpoint<'call> {
     removing: &'call RemovingEndpoint,
     instance: &'call Arc<str>,
+    tries: Tries,
 }
 
 #[async_trait]
@@ -138,8 +143,14 @@ impl PostgresCall for RemoveEndpoint<'_> {
     type Reply = bool;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
+        let is_repeated = self.tries.begin();
+        let act = PersonAct::of_removing(self.removing);
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
+        if is_repeated && audit_log::has(&mut transaction, self.instance, &act).await? {
+            transaction.rollback().await?;
+            return Ok(true);
+        }
         let before = find(&mut transaction, &self.removing.name)
             .await
             .ok()
@@ -162,7 +173,6 @@ impl PostgresCall for RemoveEndpoint<'_> {
             lanes::change(&mut transaction, &order, self.instance).await?;
         }
         if removed.rows_affected() == 1 {
-            let act = PersonAct::of_removing(self.removing);
             audit_log::keep(&mut transaction, self.instance, &act).await?;
         }
         transaction.commit().await?;

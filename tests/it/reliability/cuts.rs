@@ -5,7 +5,7 @@ use crate::support::held::held;
 use crate::support::merchant::Merchant;
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::connect;
-use crate::support::ringback::{Server, Stores, registration};
+use crate::support::ringback::{Api, Server, Stores, registration};
 use crate::support::signing::master_key;
 use crate::support::{short_pause, within};
 use reqwest::Method;
@@ -177,6 +177,61 @@ async fn a_made_key_whose_commit_was_not_answered_is_shown() {
         assert!(secret.starts_with("whsec_"), "{number}: no secret");
         let (_, view) = api.call(Method::GET, &path, None).await;
         assert_eq!(view["keys"].as_array().map(Vec::len), Some(1), "{view}");
+    }
+}
+
+/// It was there when the request came and is gone now, so the answer is not 404.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_whose_commit_was_not_answered_is_answered_as_done() {
+    let lined = Lined::start(Store::Postgres).await;
+    let made = async |api: &Api, method: Method, path: &str, body: Value| {
+        let (status, view) = api.call(method, path, Some(body)).await;
+        assert_eq!(status, 201, "{path}: {view}");
+        view
+    };
+    let admin = json!({ "name": "admin", "role": "operator" });
+    let admin = made(&*lined.server, Method::POST, "/v1/keys", admin).await;
+    let api = &lined.server.with_key(admin["key"].as_str().expect("a key"));
+    let remove = async |path: &str| {
+        let shown = async || api.call(Method::GET, path, None).await.0;
+        assert_eq!(shown().await, 200, "{path}");
+        lined.line.cut(Cut::To(b"COMMIT".to_vec()), 0, 1);
+        let (status, view) = api.call(Method::DELETE, path, None).await;
+        lined.line.has_cut().await;
+        assert_eq!(status, 204, "{path}: {view}");
+        assert_eq!(shown().await, 404, "{path}");
+    };
+    // The second key signs for good, so the first one can be removed.
+    let first_of_two = async |keys: &str| {
+        let first = made(api, Method::POST, keys, json!({})).await;
+        made(api, Method::POST, keys, json!({})).await;
+        format!("{keys}/{}", first["id"].as_str().expect("an id"))
+    };
+    for number in 0..2 {
+        let endpoint = format!("/v1/endpoints/shop-{number}");
+        let settings = json!({ "url": lined.merchant.url("/x"), "rate": 5.0 });
+        made(api, Method::PUT, &endpoint, settings).await;
+        let key = first_of_two(&format!("{endpoint}/keys")).await;
+        remove(&key).await;
+        remove(&endpoint).await;
+        let key = first_of_two("/v1/default-keys").await;
+        remove(&key).await;
+        let name = format!("anna-{number}");
+        let asked = json!({ "name": name, "role": "support" });
+        made(api, Method::POST, "/v1/keys", asked).await;
+        remove(&format!("/v1/keys/{name}")).await;
+    }
+    // Each was removed once.
+    let (_, log) = api.call(Method::GET, "/v1/audit-log", None).await;
+    let items = log["items"].as_array().expect("acts");
+    for (act, times) in [
+        ("endpoint.remove_key", 2),
+        ("endpoint.remove", 2),
+        ("default_key.remove", 2),
+        ("api_key.revoke", 2),
+    ] {
+        let found = items.iter().filter(|item| item["act"] == act).count();
+        assert_eq!(found, times, "{act}: {log}");
     }
 }
 
