@@ -5,6 +5,7 @@
 
 use super::confirm::UNKNOWN_AGAIN_MS;
 use super::worker::Worker;
+use crate::domain::body::Body;
 use crate::domain::progress::Progress;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
@@ -12,6 +13,8 @@ use crate::journal::{JournalError, Pending};
 use crate::schedule::{
     BareLease, CLAIMED_EARLY_MS, ClaimedLease, Entry, Lease, Reservation, ScheduleError,
 };
+use bytes::Bytes;
+use std::sync::Arc;
 
 /// After how many milliseconds a notification is tried again that the journal can neither read nor set aside.
 const REFUSED_AGAIN_MS: i64 = 60_000;
@@ -25,8 +28,12 @@ impl Worker {
         }
     }
 
-    /// Looks a bare entry up in the journal. Returns `None` if nothing is sent under this lease.
-    pub(super) async fn look_up_bare(&self, mut lease: BareLease) -> Option<Box<Lease>> {
+    /// Looks a bare entry up in the journal. Returns its lease, and its body if that is short: the entry itself never gets it, so
+    /// that the schedule stays small. Returns `None` if nothing is sent under this lease.
+    pub(super) async fn look_up_bare(
+        &self,
+        mut lease: BareLease,
+    ) -> Option<(Box<Lease>, Option<Bytes>)> {
         let key = lease.bare.entry.key.clone();
         let Some(recorder) = &self.recorder else {
             tracing::error!(
@@ -92,11 +99,19 @@ impl Worker {
     }
 
     /// The whole lease on a notification that is pending in the journal. `None` if it is not to be sent now.
-    async fn with_recorded(&self, mut lease: BareLease, pending: Pending) -> Option<Box<Lease>> {
+    async fn with_recorded(
+        &self,
+        mut lease: BareLease,
+        pending: Pending,
+    ) -> Option<(Box<Lease>, Option<Bytes>)> {
         let Pending {
-            notification,
+            mut notification,
             progress,
         } = pending;
+        let body = notification.body.here().cloned();
+        if let Some(bytes) = &body {
+            Arc::make_mut(&mut notification).body = Body::InJournal(bytes.len());
+        }
         let lease_ms = self.schedule.limits().lease_ms;
         let bare = &mut lease.bare;
         let expired_ms = bare.interrupted_ms.map(|given_ms| given_ms + lease_ms);
@@ -117,7 +132,7 @@ impl Worker {
                 ..lease.bare.with(notification, progress)
             }))
         } else {
-            return Some(Box::new(lease.with(notification, progress)));
+            return Some((Box::new(lease.with(notification, progress)), body));
         };
         self.end_bare(lease, reservation).await;
         None

@@ -130,21 +130,25 @@ impl Default for BodyMemory {
 }
 
 impl BodyReader {
-    /// Gets the body of a notification that was leased from a lane of this class. The attempt must begin by
-    /// `latest_start_ms`.
+    /// Gets the body of a notification that was leased from a lane of this class, unless it was read already. The attempt must
+    /// begin by `latest_start_ms`.
     pub(super) async fn find(
         &self,
-        notification: &Notification,
+        (notification, read): (&Notification, Option<Bytes>),
         class: LaneClass,
         latest_start_ms: i64,
     ) -> FoundBody {
-        match &notification.body {
-            Body::Here(bytes) => FoundBody::AtHand(BodyAtHand {
+        match (read, &notification.body) {
+            (Some(bytes), _) => FoundBody::AtHand(BodyAtHand {
+                bytes,
+                _memory: None,
+            }),
+            (None, Body::Here(bytes)) => FoundBody::AtHand(BodyAtHand {
                 bytes: bytes.clone(),
                 _memory: None,
             }),
             // In a box, so that the future of an attempt whose body is at hand has no room for it.
-            Body::InJournal(len) => {
+            (None, Body::InJournal(len)) => {
                 Box::pin(self.read(&notification.key, *len, class, latest_start_ms)).await
             }
         }

@@ -12,6 +12,7 @@ use crate::health::{Backoff, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Settlement};
+use bytes::Bytes;
 use std::pin::pin;
 
 /// When it is asked again, at the soonest and at the latest, whether the lower number has ended that a notification of a
@@ -28,10 +29,14 @@ impl Worker {
     pub(super) async fn confirm_and_read(
         &self,
         lease: Box<Lease>,
+        read: Option<Bytes>,
     ) -> Option<(Box<Lease>, FoundBody)> {
         let notification = lease.entry.notification.clone();
         let (class, latest_start_ms) = (lease.class, self.latest_start_ms(&lease));
-        let mut reading = pin!(self.bodies.find(&notification, class, latest_start_ms));
+        let mut reading = pin!(
+            self.bodies
+                .find((&notification, read), class, latest_start_ms)
+        );
         let mut confirming = pin!(self.confirm(lease));
         let mut body = None;
         loop {

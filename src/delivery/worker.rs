@@ -36,6 +36,7 @@ use crate::journal::recorder::Recorder;
 use crate::schedule::{CLAIMED_EARLY_MS, ClaimedLease, Lease, Schedule};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -101,12 +102,12 @@ impl Worker {
         };
         let mut next = Some(lease);
         while let Some(lease) = next {
-            let lease = match lease {
-                ClaimedLease::Whole(lease) => Some(lease),
+            let found = match lease {
+                ClaimedLease::Whole(lease) => Some((lease, None)),
                 ClaimedLease::Bare(lease) => Box::pin(self.look_up_bare(*lease)).await,
             };
-            if let Some(lease) = lease {
-                self.attempt(lease).await;
+            if let Some((lease, body)) = found {
+                self.attempt(lease, body).await;
             }
             next = entered.leave();
         }
@@ -114,18 +115,20 @@ impl Worker {
 
     // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
     // everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it runs.
-    async fn attempt(&self, lease: Box<Lease>) {
+    /// Makes the attempt of a lease. `body` is what was read of it with the rest.
+    async fn attempt(&self, lease: Box<Lease>, body: Option<Bytes>) {
         // The journal knows whether another number has ended this one, or comes first.
         let asks_first = lease.entry.verify || lease.entry.notification.order.is_some();
         let latest_start_ms = self.latest_start_ms(&lease);
         let (lease, body) = match asks_first {
-            true => match Box::pin(self.confirm_and_read(lease)).await {
+            true => match Box::pin(self.confirm_and_read(lease, body)).await {
                 Some(found) => found,
                 None => return,
             },
             false => {
                 let notification = &lease.entry.notification;
-                let reading = self.bodies.find(notification, lease.class, latest_start_ms);
+                let class = lease.class;
+                let reading = (self.bodies).find((notification, body), class, latest_start_ms);
                 let body = reading.await;
                 (lease, body)
             }
