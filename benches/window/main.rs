@@ -50,8 +50,9 @@ use redis_state::RedisState;
 use server::{Setup, Stores};
 use std::time::{Duration, Instant};
 
-/// The settings of PostgreSQL: it logs statements that take long.
-const POSTGRES: &[&str] = &["log_min_duration_statement=100", "max_wal_size=4GB"];
+/// The settings of PostgreSQL: it logs statements that take long, and compresses the pages that it writes into its log of changes,
+/// as `docs/operations.md` says.
+const POSTGRES: &[&str] = &["log_min_duration_statement=100", "wal_compression=on"];
 /// How long after the filling the window may last: less than half of the default horizon.
 const WINDOW_MS: i64 = 29 * 60_000;
 /// How long the measurements take before what is in the window becomes due: at first, and for each round.

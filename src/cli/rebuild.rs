@@ -149,7 +149,7 @@ impl RebuildStores {
         let repairing = async {
             let held_until_ms = must_be_held_until(schedule, &BTreeSet::new()).await?;
             let differences = find_recorded(journal, schedule, &keys, &BTreeSet::new()).await?;
-            let differences = self.without_young(differences).await?;
+            let differences = self.compare_again_if_young(differences).await?;
             let repaired = repair(journal, schedule, &differences, self.record).await?;
             Ok((repaired, held_until_ms))
         };
@@ -228,7 +228,7 @@ impl RebuildStores {
         while let ScanPosition::Pending(_) = place {
             let stepping = async {
                 let page = compare(journal, schedule, &place, pick, PAGE).await?;
-                let differences = self.without_young(page.differences).await?;
+                let differences = self.compare_again_if_young(page.differences).await?;
                 repaired += repair(journal, schedule, &differences, self.record).await?;
                 Ok((page.pending + page.later, page.later, page.next))
             };
@@ -253,7 +253,7 @@ impl RebuildStores {
     /// What still differs when every registration among these has arrived that may be on its way. One that arrives soon after it
     /// was accepted is sent without asking the journal. If it was put back before that, it could be sent and forgotten, and then
     /// be sent again.
-    async fn without_young(
+    async fn compare_again_if_young(
         &self,
         differences: Vec<Difference>,
     ) -> Result<Vec<Difference>, MaintenanceError> {
@@ -279,11 +279,7 @@ impl RebuildStores {
             return Ok(differences);
         }
         tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
-        let mut again = find_recorded(journal, schedule, &keys, &BTreeSet::new()).await?;
-        // Those that the journal does not know are only found among the entries of the schedule.
-        let unknown = differences.into_iter().filter(|one| one.journal.is_none());
-        again.extend(unknown);
-        Ok(again)
+        find_recorded(journal, schedule, &keys, &BTreeSet::new()).await
     }
 
     /// Puts all missing notifications that are due soon into Redis, soonest due first. Servers keep working meanwhile.

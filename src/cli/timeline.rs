@@ -217,7 +217,7 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
         "concurrency" => {
             "its lane had as many calls in flight as it may, or the attempt before had not ended"
         }
-        "busy" => "Ringback made as many calls as it may",
+        "busy" => "Ringback had no capacity left for it",
         "proxy" => "the proxy of a server failed",
         "keys" => "a signing key of the endpoint could not be opened",
         "order" => "another notification of its order came first",

@@ -55,7 +55,9 @@ impl Worker {
             };
             let error = match reading {
                 Ok(Some(pending)) => {
-                    lease.bare.raise_fence &= !raises_fence;
+                    if raises_fence {
+                        lease.bare.raise_fence = false;
+                    }
                     return self.with_recorded(lease, pending).await;
                 }
                 Ok(None) => match self.without_pending(recorder, &lease).await {

@@ -22,7 +22,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,6 +40,8 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
 /// How often it is tried again to open the signing keys that could not be opened.
 const REVIEW_KEYS: Duration = Duration::from_millis(250);
+/// How often the store is asked again for the endpoints of skipped lanes that this server does not know.
+const ASK_FOR_ENDPOINTS: Duration = Duration::from_secs(10);
 /// How long a worker may take in addition to its call while both stores work. If no claim succeeds for
 /// longer than a call and this margin, health reports that attempts are stuck.
 const WORK_MARGIN: Duration = Duration::from_secs(20);
@@ -175,7 +177,10 @@ impl Dispatcher {
     /// Claims and starts workers until `stop.drain` is cancelled. Then waits for the attempts in flight,
     /// interrupts those that take longer than `stop.drain_timeout`, and returns when all workers have ended.
     pub async fn run(self, stop: Stop) {
-        tokio::join!(self.claim_until(&stop.drain), self.review_keys(&stop.drain));
+        tokio::join!(
+            self.claim_until(&stop.drain),
+            self.review_skipped_lanes(&stop.drain)
+        );
         self.drain(stop.drain_timeout).await;
     }
 
@@ -223,14 +228,20 @@ impl Dispatcher {
         }
     }
 
-    /// Claims for endpoints again as soon as their signing keys can be opened, until `drain` is cancelled.
-    async fn review_keys(&self, drain: &CancellationToken) {
+    /// Claims again for endpoints that are skipped, as soon as they are known and their signing keys can be opened, until `drain` is
+    /// cancelled.
+    async fn review_skipped_lanes(&self, drain: &CancellationToken) {
+        let mut asked_again_at = Instant::now();
         while drain
             .run_until_cancelled(tokio::time::sleep(REVIEW_KEYS))
             .await
             .is_some()
         {
-            if self.worker.review_keys(REVIEW_KEYS) {
+            let asks_again = asked_again_at.elapsed() >= ASK_FOR_ENDPOINTS;
+            if asks_again {
+                asked_again_at = Instant::now();
+            }
+            if self.worker.review_skipped_lanes(asks_again) {
                 self.schedule.wake().bring_forward(self.clock.now_ms());
             }
         }

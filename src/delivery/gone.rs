@@ -52,14 +52,16 @@ impl Worker {
         let mut progress = HoldProgress::Unknown;
         loop {
             match self.try_to_hold(order, &mut progress).await {
-                Ok(()) => {
-                    tracing::warn!(
-                        %lane,
-                        notification = %answered,
-                        reason = order.reason,
-                        "a lane is held, because its receiver asks for no more calls; release it when the receiver is \
-                         back"
-                    );
+                Ok(is_held) => {
+                    if is_held {
+                        tracing::warn!(
+                            %lane,
+                            notification = %answered,
+                            reason = order.reason,
+                            "a lane is held, because its receiver asks for no more calls; release it when the receiver is \
+                             back"
+                        );
+                    }
                     return;
                 }
                 Err(error) if error.may_pass() => {
@@ -81,17 +83,19 @@ impl Worker {
         }
     }
 
+    /// Returns whether the lane is held in the end: a person may have released it meanwhile.
+    ///
     /// If the answer of the store that keeps the hold is lost, the next try writes it once more, unless the schedule has it. If a
     /// person has released the lane between the two, it is held again.
     async fn try_to_hold(
         &self,
         order: &LaneOrder,
         progress: &mut HoldProgress,
-    ) -> Result<(), SettingsSyncError> {
+    ) -> Result<bool, SettingsSyncError> {
         if *progress == HoldProgress::Unknown {
             let status = self.schedule.lane(&order.lane).await?;
             if status.settings.hold.is_some() {
-                return Ok(());
+                return Ok(true);
             }
         }
         let Some(recorder) = &self.recorder else {
@@ -107,7 +111,7 @@ impl Worker {
             let none = SettingsReached::default();
             let configured = self.schedule.configure_lanes(&changes, &none).await?;
             configured.all()?;
-            return Ok(());
+            return Ok(true);
         };
         if *progress == HoldProgress::Unknown {
             recorder.journal().change_lane(order).await?;
@@ -119,6 +123,8 @@ impl Worker {
             self.schedule.as_ref(),
             Some(&order.lane),
         )
-        .await
+        .await?;
+        let status = self.schedule.lane(&order.lane).await?;
+        Ok(status.settings.hold.is_some())
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::receiver_requests::FollowedRequests;
 use crate::health::{Backoff, Store};
 use crate::schedule::Lease;
+use crate::schedule::skipped::SkipCause;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,7 +38,7 @@ impl Worker {
         };
         let mut backoff = Backoff::new(&self.health, store);
         loop {
-            let passes = match self.endpoints.of_pending(&name).await {
+            let is_temporary = match self.endpoints.of_pending(&name).await {
                 Ok(Some(endpoint)) if endpoint.is_meant_by(registered_ms) => {
                     return Some((lease, Some(endpoint)));
                 }
@@ -64,8 +65,8 @@ impl Worker {
                     error.may_pass()
                 }
             };
-            if !passes {
-                Box::pin(self.leave_to_others(lease)).await;
+            if !is_temporary {
+                Box::pin(self.leave_to_others(lease, SkipCause::Endpoint)).await;
                 return None;
             }
             if !self

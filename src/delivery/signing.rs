@@ -15,19 +15,16 @@
 
 use super::tls_profiles::{TlsProfile, UnusableProfile};
 use super::worker::Worker;
-use crate::clock::millis;
 use crate::domain::deferral::Lacked;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::signers::Signers;
 use crate::keyring::UnusableKey;
+use crate::schedule::skipped::SkipCause;
 use crate::schedule::{Lease, Settlement};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How long a notification waits whose lane is not skipped, in milliseconds.
 const DEFERRAL_MS: i64 = 1_000;
-/// How often the store is asked again for the endpoint of a skipped lane that this server does not know, in milliseconds.
-const LOOK_AGAIN_MS: i64 = 10_000;
 /// How long a notification waits after the proxy failed, in milliseconds. While it fails, everything that is due
 /// comes here again after this time.
 const PROXY_DEFERRAL_MS: i64 = 3_000;
@@ -67,46 +64,46 @@ impl Worker {
             }
         };
         match others_may_send {
-            true => self.leave_to_others(lease).await,
+            true => self.leave_to_others(lease, SkipCause::Key).await,
             false => self.defer_unsent(lease).await,
         }
         None
     }
 
     /// Settles a lease of a notification that this server cannot send now and another one may, and skips its lane.
-    pub(super) async fn leave_to_others(&self, lease: Box<Lease>) {
+    pub(super) async fn leave_to_others(&self, lease: Box<Lease>, cause: SkipCause) {
         // Before the lease is settled, so that no claim after it gets the notification again.
-        if self
-            .schedule
-            .skipped_lanes()
-            .skip(&lease.entry.notification.lane)
-        {
+        let lane = &lease.entry.notification.lane;
+        let is_skipped = self.schedule.skipped_lanes().skip(lane, cause);
+        match (is_skipped, cause) {
             // Due as before: another server may send it at once. Its attempt will say why it comes late.
-            let due_ms = lease.entry.progress.next_due_ms();
-            self.settle(lease, Settlement::Defer(due_ms)).await;
-        } else {
-            self.defer_unsent(lease).await;
+            (true, SkipCause::Key) => {
+                let due_ms = lease.entry.progress.next_due_ms();
+                self.settle(lease, Settlement::Defer(due_ms)).await;
+            }
+            (true, SkipCause::Endpoint) => self.release(lease).await,
+            (false, SkipCause::Key) => self.defer_unsent(lease).await,
+            (false, SkipCause::Endpoint) => self.defer_without_capacity(lease).await,
         }
     }
 
-    /// Settles a lease of a notification that cannot be sent now: it is due again in a moment.
+    /// Settles a lease of a notification that cannot be signed now: it is due again in a moment.
     async fn defer_unsent(&self, lease: Box<Lease>) {
         let again_ms = self.clock.now_ms().saturating_add(DEFERRAL_MS);
         self.settle(lease, Settlement::Defer(again_ms)).await;
     }
 
-    /// Tries again to open the keys of the endpoints whose lanes are skipped, `since` the last time. Returns whether any can be
-    /// claimed for again.
-    pub(super) fn review_keys(&self, since: Duration) -> bool {
+    /// Tries again to open the keys of the endpoints whose lanes are skipped. If this server does not know the endpoint of a
+    /// skipped lane, that may have been removed; then what names it is ended. So such a lane is not skipped any more if
+    /// `asks_again`. Returns whether any lane can be claimed for again.
+    pub(super) fn review_skipped_lanes(&self, asks_again: bool) -> bool {
         let now_ms = self.clock.now_ms();
-        let is_time = (now_ms - millis(since)) / LOOK_AGAIN_MS != now_ms / LOOK_AGAIN_MS;
         self.schedule.skipped_lanes().retain(|lane| {
             let Some(name) = lane.endpoint() else {
                 return self.endpoints.signers(None, now_ms).is_err();
             };
-            // One that this server does not know may have been removed since. Then what names it is ended.
             let Some(endpoint) = self.endpoints.known(&name) else {
-                return !is_time;
+                return !asks_again;
             };
             self.endpoints.signers(Some(&endpoint), now_ms).is_err()
                 || !self.opens_client_key(&endpoint)

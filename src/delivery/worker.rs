@@ -113,9 +113,11 @@ impl Worker {
         }
     }
 
-    // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
-    // everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it runs.
-    /// Makes the attempt of a lease. `body` is what was read of it with the rest.
+    /// Makes the attempt of a lease. `body` is its body, if that was read with the rest.
+    ///
+    /// The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
+    /// everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it
+    /// runs.
     async fn attempt(&self, lease: Box<Lease>, body: Option<Bytes>) {
         // The journal knows whether another number has ended this one, or comes first.
         let asks_first = lease.entry.verify || lease.entry.notification.order.is_some();

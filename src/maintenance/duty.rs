@@ -28,7 +28,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(5);
 /// Wait before asking again for a duty that another instance has.
 const ASK_LATER: Duration = Duration::from_secs(8);
-/// After so many failures of the schedule in a row, an instance gives its duty back.
+/// After so many steps in a row that failed because of the schedule, or runs that left out parts of it, an instance gives its duty
+/// back.
 const MOST_FAILURES: u32 = 2;
 /// Wait before asking again for a duty that was given back. In the meantime, every other instance asks for it.
 const AFTER_GIVING_BACK: Duration = Duration::from_secs(15);
@@ -91,7 +92,7 @@ pub(super) async fn run<D: Duty>(
     let mut held = HeldDuty::new(D::NAME);
     let mut begun: Option<Instant> = None;
     loop {
-        if held.failures >= MOST_FAILURES {
+        if held.failed_steps.max(held.lacking_runs) >= MOST_FAILURES {
             held.give_back(journal.as_ref()).await;
             duty.start_over();
             begun = None;
@@ -103,6 +104,7 @@ pub(super) async fn run<D: Duty>(
             Ok(true) => {}
             Ok(false) => {
                 held.note_success();
+                (held.failed_steps, held.lacking_runs) = (0, 0);
                 duty.start_over();
                 begun = None;
                 rest(ASK_LATER).await;
@@ -116,13 +118,17 @@ pub(super) async fn run<D: Duty>(
         }
         let started = *begun.get_or_insert_with(Instant::now);
         match duty.step(clock.now_ms()).await {
-            Ok(Step::More) => tokio::time::sleep(duty.step_rest()).await,
+            Ok(Step::More) => {
+                held.failed_steps = 0;
+                tokio::time::sleep(duty.step_rest()).await;
+            }
             Ok(Step::Done(outcome)) => {
                 held.note_success();
-                match duty.lacks_parts() {
-                    true => held.failures += 1,
-                    false => held.failures = 0,
-                }
+                held.failed_steps = 0;
+                held.lacking_runs = match duty.lacks_parts() {
+                    true => held.lacking_runs + 1,
+                    false => 0,
+                };
                 D::report(outcome);
                 begun = None;
                 let about = jittered(D::rest(started.elapsed()));
@@ -135,7 +141,7 @@ pub(super) async fn run<D: Duty>(
             Err(error) => {
                 held.note_failure(&error);
                 if let MaintenanceError::Schedule(_) = error {
-                    held.failures += 1;
+                    held.failed_steps += 1;
                 }
                 rest(AGAIN).await;
             }
@@ -149,8 +155,10 @@ struct HeldDuty {
     confirmed_at: Option<Instant>,
     /// Whether it was logged that the duty cannot run.
     logged: bool,
-    /// How many steps in a row have failed because of the schedule, and how many runs in a row left out parts of it.
-    failures: u32,
+    /// How many steps in a row have failed because of the schedule.
+    failed_steps: u32,
+    /// How many runs in a row have left out parts of the schedule.
+    lacking_runs: u32,
 }
 
 impl HeldDuty {
@@ -159,7 +167,8 @@ impl HeldDuty {
             name,
             confirmed_at: None,
             logged: false,
-            failures: 0,
+            failed_steps: 0,
+            lacking_runs: 0,
         }
     }
 
@@ -184,7 +193,7 @@ impl HeldDuty {
             duty,
             "this server cannot do the maintenance duty `{duty}` now, and leaves it to the others"
         );
-        self.failures = 0;
+        (self.failed_steps, self.lacking_runs) = (0, 0);
         if self.confirmed_at.take().is_some() {
             let _ = journal.duty(duty, 0).await;
         }

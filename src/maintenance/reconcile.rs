@@ -233,6 +233,10 @@ impl Duty for Reconciler {
         self.window = None;
     }
 
+    fn lacks_parts(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
     fn rest(_took: Duration) -> Duration {
         WINDOW_REST
     }

@@ -45,7 +45,7 @@ const CONTENT_STEP: Duration = Duration::from_millis(50);
 /// more than twice this.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
 
-/// Loads the window for ever, whenever this instance has the duty, and the schedule is `whole` or at least holds again what is
+/// Loads the window for ever, whenever this instance has the duty, and the schedule `is_whole` or at least holds again what is
 /// due soon: after a loss, what it holds is compared with the journal for some time, and more becomes due meanwhile.
 ///
 /// A server without a horizon asks for the duty only while servers with one have left something out. It loads everything
@@ -53,28 +53,31 @@ pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
 pub(super) async fn load(
     (journal, schedule): (Arc<dyn Journal>, Arc<dyn Schedule>),
     clock: Arc<dyn Clock>,
-    whole: watch::Receiver<bool>,
+    is_whole: watch::Receiver<bool>,
 ) {
-    let (usable, healthy) = watch::channel(*whole.borrow());
-    let loading = load_while((journal, schedule.clone()), clock, healthy);
-    tokio::join!(loading, follow_recovery(schedule.as_ref(), whole, usable));
+    let (can_load, loads) = watch::channel(*is_whole.borrow());
+    let loading = load_while((journal, schedule.clone()), clock, loads);
+    tokio::join!(
+        loading,
+        follow_recovery(schedule.as_ref(), is_whole, can_load)
+    );
 }
 
 /// Says whether something can be loaded now: if the schedule is whole, or what is due soon was loaded after a loss.
 async fn follow_recovery(
     schedule: &dyn Schedule,
-    mut whole: watch::Receiver<bool>,
-    usable: watch::Sender<bool>,
+    mut is_whole: watch::Receiver<bool>,
+    can_load: watch::Sender<bool>,
 ) {
     loop {
-        let is_usable = *whole.borrow_and_update()
+        let can = *is_whole.borrow_and_update()
             || matches!(
                 schedule.loaded_until(&schedule.out_of_reach()).await,
                 Ok(Some(_))
             );
-        usable.send_if_modified(|before| std::mem::replace(before, is_usable) != is_usable);
+        can_load.send_if_modified(|before| std::mem::replace(before, can) != can);
         tokio::select! {
-            Ok(()) = whole.changed() => {}
+            Ok(()) = is_whole.changed() => {}
             () = tokio::time::sleep(RUN_REST) => {}
         }
     }

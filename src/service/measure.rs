@@ -113,7 +113,7 @@ impl Service {
             schedule,
             memory,
             health: up.collect(),
-            unusable_endpoints: self.schedule.skipped_lanes().current().len(),
+            unusable_endpoints: self.unusable_endpoints().len(),
         };
         let text: Arc<str> = self.metrics.text(reading, process.ok().flatten()).into();
         *last = Some((Instant::now(), text.clone()));

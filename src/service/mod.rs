@@ -215,7 +215,7 @@ impl Service {
     /// The lanes of the endpoints to which this server sends nothing, because it cannot open one of their keys.
     #[must_use]
     pub fn unusable_endpoints(&self) -> Arc<BTreeSet<Lane>> {
-        self.schedule.skipped_lanes().current()
+        self.schedule.skipped_lanes().with_unusable_keys()
     }
 
     /// What a person should know if the default keys sign nothing on this server.

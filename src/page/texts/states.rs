@@ -22,7 +22,7 @@ super::texts!(StateTexts {
     wait_probing: "its destination answers no call and is only probed", "目标无响应，仅做探测";
     wait_rate: "the rate of its destination allows no more calls now", "已达到目标的限速";
     wait_concurrency: "its destination has as many calls in flight as it may, or the attempt before has not ended", "目标的并发数已达上限，或上一次投递尚未结束";
-    wait_busy: "the servers make as many calls as they may", "服务器的并发数已达上限";
+    wait_busy: "the servers have no capacity left for it", "服务器暂时没有余力";
     wait_keys: "a signing key of the endpoint could not be opened", "端点的签名密钥无法解密";
     wait_order: "another notification of its order comes first", "等待同一订单序列中靠前的通知";
     wait_proxy: "the proxy of a server failed", "服务器的出口代理故障";

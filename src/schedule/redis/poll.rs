@@ -72,6 +72,7 @@ impl RedisSchedule {
                 .arg(keys.meta());
         }
         let first = &self.partitions[numbers[0]];
+        first.context.add_now(&mut command);
         command.arg(first.context.writes.instance());
         for partition in partitions() {
             command.arg(partition.context.writes.seen());

@@ -236,11 +236,13 @@ impl JobRun {
         self.is_place_known = false;
         let again = JobTurn::StepAt(Instant::now() + AGAIN);
         if error.may_pass() {
-            // A step that takes longer than a call may would never be kept, however often it is repeated.
+            // A step that takes longer than a call may would never be kept, however often it is repeated. So the smallest step
+            // is tried before the job is given back.
+            let was_smallest = self.most == 1;
             self.most = (self.most / 2).max(1);
             tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
             self.failures_of_schedule += u32::from(matches!(error, ServiceError::Schedule(_)));
-            return match self.failures_of_schedule >= FAILURES_OF_SCHEDULE {
+            return match was_smallest && self.failures_of_schedule >= FAILURES_OF_SCHEDULE {
                 true => JobTurn::LeftToOthers,
                 false => again,
             };

@@ -14,7 +14,7 @@ use ringback::schedule::{ClaimQuota, ScheduleError};
 use ringback::telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
-const FOR_EVER: Retention = Retention {
+pub(super) const FOR_EVER: Retention = Retention {
     payloads_ms: None,
     records_ms: None,
     dead_ms: None,

@@ -17,6 +17,7 @@ mod serving;
 mod stage;
 mod sweeping;
 mod window;
+mod window_beside_recovery;
 
 /// Makes three tests of each function: in memory and SQLite, in Redis and SQLite, in Redis and
 /// PostgreSQL.

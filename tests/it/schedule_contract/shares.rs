@@ -11,6 +11,7 @@ use ringback::domain::lane_health::LaneReport;
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, Recoverable as _};
 use ringback::schedule::redis::{Options, RedisSchedule};
+use ringback::schedule::skipped::SkipCause;
 use ringback::schedule::{
     ClaimQuota, Claimed, Lease, ScheduleError, ScheduleLeases as _, Settlement,
 };
@@ -293,7 +294,7 @@ async fn an_owner_is_woken_although_something_waits_there_that_it_cannot_serve()
         let host = lane.as_str().trim_start_matches("https://");
         host.trim_end_matches(".example").to_string()
     };
-    assert!(other.skipped_lanes().skip(stuck));
+    assert!(other.skipped_lanes().skip(stuck, SkipCause::Key));
     put(&one, &name(stuck), "stuck", 0).await;
     scene.until_heard(&other, scene.number_of(lane)).await;
     let of_one = scene.number_of(&by_one[0].entry.notification.lane);
@@ -355,8 +356,10 @@ async fn what_an_instance_skips_does_not_wake_it() {
     let lanes = (0..).map(|number| format!("stuck-{number}"));
     for lane in lanes.filter(far).take(10) {
         put(&other, &lane, &lane, 0).await;
-        schedule.skipped_lanes().skip(&lane_of(&lane));
-        other.skipped_lanes().skip(&lane_of(&lane));
+        schedule
+            .skipped_lanes()
+            .skip(&lane_of(&lane), SkipCause::Key);
+        other.skipped_lanes().skip(&lane_of(&lane), SkipCause::Key);
     }
     put_all(&other, "a", 0).await;
     let own = claim_all(&schedule).await;

@@ -2,11 +2,16 @@
 
 use super::fixture::*;
 use ringback::domain::state::State;
+use ringback::schedule::skipped::SkipCause;
 use ringback::schedule::{ClaimQuota, Limits};
 
 impl Fixture {
     fn skip(&self, lane: &str) {
-        assert!(self.schedule.skipped_lanes().skip(&lane_of(lane)));
+        assert!(
+            self.schedule
+                .skipped_lanes()
+                .skip(&lane_of(lane), SkipCause::Key)
+        );
     }
 
     fn skip_nothing(&self) {

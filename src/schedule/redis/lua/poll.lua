@@ -2,17 +2,27 @@
 -- that finds nothing.
 --
 -- KEYS   lanes, leases and meta of each partition
--- ARGV   1 the instance that calls
+-- ARGV   1 now in ms, or '' for this server's own clock
+--        2 the instance that calls
 --        then for each partition: the highest write count of its own that it has seen there
 -- Reply  for each partition, in ms: the first turn of a lane, or expiry of a lease; -1: there is none; 0: a claim must look,
---        because data was lost or something is missing
+--        because data was lost or something is missing, or the clock was set back since the last claim (`place_anew` in
+--        claim.lua)
 
-local INSTANCE = ARGV[1]
+local INSTANCE = ARGV[2]
+-- Must equal SET_BACK_MS in schedule/mod.rs.
+local SET_BACK = 1000
 local CLASS_US, NEVER_US = 4503599627370496, 4503599627370495 -- as in lanes.lua
 -- The starts of the scores of the classes behind the first: CLASS_US * class.
 local CLASS_FROM = { '-4503599627370496', '0', '4503599627370496' }
 -- Errors, of keys that another client has overwritten with another type, are tables with `err`.
 local call = redis.pcall
+
+local NOW = tonumber(ARGV[1])
+if not NOW then
+  local time = call('TIME')
+  NOW = time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
 -- The first turn of a lane in microseconds; nil if there is none; false if that cannot be read.
 local function first_turn(lanes)
@@ -33,10 +43,12 @@ local function first_turn(lanes)
 end
 
 local function next_of(lanes, leases, meta, seen)
-  local known = call('HMGET', meta, INSTANCE, 'state')
+  local known = call('HMGET', meta, INSTANCE, 'state', 'claimed', 'placing')
   if known.err or (tonumber(known[1] or nil) or 0) < seen or known[2] == 'damaged' or known[2] == 'restarted' then
     return 0
   end
+  local claimed = tonumber(known[3] or nil)
+  if known[4] or claimed and claimed > NOW + SET_BACK then return 0 end
   local at, lease = first_turn(lanes), call('ZRANGE', leases, '0', '0', 'WITHSCORES')
   if at == false or lease.err then return 0 end
   local expires = tonumber(lease[2] or nil)
@@ -47,6 +59,6 @@ end
 local reply = {}
 for i = 1, #KEYS, 3 do
   local n = (i + 2) / 3
-  reply[n] = next_of(KEYS[i], KEYS[i + 1], KEYS[i + 2], tonumber(ARGV[1 + n]))
+  reply[n] = next_of(KEYS[i], KEYS[i + 1], KEYS[i + 2], tonumber(ARGV[2 + n]))
 end
 return reply
