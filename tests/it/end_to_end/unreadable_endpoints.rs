@@ -4,9 +4,10 @@ use super::on_stores;
 use crate::support::merchant::Merchant;
 use crate::support::postgres::connect as connect_postgres;
 use crate::support::redis::connect as connect_redis;
-use crate::support::ringback::{Server, Stores, config};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, config, registration};
 use crate::support::{short_pause, within};
 use reqwest::Method;
+use ringback::clock::ManualClock;
 use ringback::config::{JournalConfig, ServeConfig};
 use ringback::domain::master_key::MasterKey;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use zeroize::Zeroizing;
 on_stores!(
     what_cannot_be_read_is_replaced_as_a_whole,
     a_key_that_cannot_be_opened_is_replaced,
+    what_names_an_endpoint_that_cannot_be_read_waits_and_delays_no_other,
 );
 
 const SHOP: &str = "/v1/endpoints/shop-1";
@@ -137,5 +139,51 @@ async fn a_key_that_cannot_be_opened_is_replaced(stores: Stores) {
     merchant.call().await;
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 1, "{view}");
+    server.stop().await;
+}
+
+/// There is one call at a time, and each that waits for the endpoint would take it.
+async fn what_names_an_endpoint_that_cannot_be_read_waits_and_delays_no_other(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let mut healthy = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut config, dir) = with_master_key(stores, dir);
+    config.delivery.concurrency = 1;
+    let clock = ManualClock::at(BEGIN_MS);
+    let server = Server::open(config.clone(), Some(clock.clone()), Some(dir)).await;
+    let (status, made) = put(&server, &merchant, None).await;
+    assert_eq!(status, 201, "{made}");
+    let ids = ["a", "b", "c"];
+    for id in ids {
+        let mut asked = json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": id });
+        asked["delay"] = "1m".into();
+        server.register(asked).await;
+    }
+    let dir = server.stop_and_keep().await;
+    damage(&config, "\"url\"", "\"uri\"").await;
+    clock.advance(60_000);
+    let server = Server::open(config, Some(clock), dir).await;
+    for number in 0..3 {
+        let id = format!("healthy{number}");
+        server.register(registration(&id, &healthy)).await;
+        healthy.call().await;
+        server.until_state(&id, "delivered").await;
+    }
+    let (status, ready) = server.call(Method::GET, "/readyz", None).await;
+    assert_eq!(status, 200, "{ready}");
+    assert!(!ready.to_string().contains("signing key"), "{ready}");
+    let (status, changed) = put(&server, &merchant, Some(json!([]))).await;
+    assert_eq!(status, 200, "{changed}");
+    for id in ids {
+        merchant.call().await;
+        let view = server.until_state(id, "delivered").await;
+        let attempts = view["attempts"].as_array().expect("attempts");
+        // Without a journal, nothing is kept of attempts.
+        let kept = usize::from(stores != Stores::RedisOnly);
+        assert_eq!(attempts.len(), kept, "{view}");
+        for attempt in attempts {
+            assert_ne!(attempt["deferred_by"], "keys", "{view}");
+        }
+    }
     server.stop().await;
 }
