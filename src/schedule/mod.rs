@@ -107,7 +107,7 @@ pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 pub const BEHIND_MS: i64 = 60_000;
 
 /// By how much the clock of a schedule must have been set back since the last claim for the turns of all lanes to be computed
-/// anew, in milliseconds: they may be as much too late. Must equal SET_BACK in claim.lua.
+/// anew, in milliseconds: they may be as much too late. Must equal SET_BACK in common.lua and poll.lua.
 pub const SET_BACK_MS: i64 = 1_000;
 
 /// What a registration found.

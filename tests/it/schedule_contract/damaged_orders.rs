@@ -10,7 +10,7 @@ use ringback::domain::order::OrderMode;
 use ringback::domain::state::State;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable as _};
-use ringback::schedule::{BEHIND_MS, Entry, Lease, envelope};
+use ringback::schedule::{BEHIND_MS, Entry, Lease, LeaseRequest, LeasedOne, envelope};
 
 /// Leaves only so many bytes of an envelope.
 const CUT: &str = "redis.call('HSET', KEYS[1], ARGV[1], string.sub(redis.call('HGET', KEYS[1], ARGV[1]), 1, ARGV[2]))";
@@ -263,4 +263,25 @@ async fn what_was_not_put_off_since_does_not_count_as_waiting() {
     assert_eq!(scene.ask::<u64>(&["ZCARD", &waits]).await, 0);
     fixture.done(&first, end(&first, State::Delivered, 0)).await;
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}
+
+/// The clock was ahead when something was found missing, and is right again.
+#[tokio::test]
+async fn a_loss_that_was_found_by_a_clock_ahead_holds_nothing_up_for_longer_than_a_lease() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    put(fixture, "ordered", ("o", 1, OrderMode::Strict), 0).await;
+    fixture.put("other", "alone", 30 * LEASE_MS).await;
+    let ahead = (START_MS + 1_000 * LEASE_MS).to_string();
+    scene
+        .command(&["HSET", "{rb:0}:meta", "lost", &ahead])
+        .await;
+    // A lease may have been lost just now.
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(LEASE_MS);
+    assert_eq!(fixture.claim_ids(9).await, ["ordered"]);
+    let lost: String = scene.ask(&["HGET", "{rb:0}:meta", "lost"]).await;
+    assert_eq!(lost, START_MS.to_string());
+    let one = fixture.ask(&LeaseRequest::new(place("alone"))).await;
+    assert!(matches!(one, LeasedOne::Leased(_)), "{one:?}");
 }

@@ -83,9 +83,6 @@ local function next_claim(at)
   return at or -1
 end
 
--- By how much the clock must have been set back since the last claim for the lanes to get their turns anew, in ms. Must equal
--- SET_BACK_MS in schedule/mod.rs.
-local SET_BACK = 1000
 -- About how many lanes get their turns anew in one claim.
 local PLACED_ANEW = '64'
 
@@ -130,7 +127,7 @@ local function finish()
   reply[3] = has_more_to_place and NOW or next_claim(first and ms_of(first))
   reply[4] = passed_over and not lacks_settings and 1 or 0
   reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
-  local data_lost = tonumber(known[2] or nil)
+  local data_lost = loss_from(known[2])
   local over = known[1] == 'whole' and (not data_lost or NOW >= data_lost + lease_ms)
   reply[6] = over and 0 or data_lost or 0
   return reply
@@ -267,7 +264,7 @@ end
 -- Until when (in ms) an entry with a place in an order waits, because another one of its order key is in flight, or may
 -- be, or goes first; nil if it may go.
 local function waits_until(lane, key, order)
-  local data_lost = tonumber(call('HGET', META, 'lost') or nil)
+  local data_lost = loss_from(call('HGET', META, 'lost'))
   if data_lost and NOW < data_lost + lease_ms then return data_lost + lease_ms end -- a lease may have been lost
   if order.is_behind then return NOW + BEHIND_MS end
   if given_turns and given_turns[lane .. '\n' .. order.group] then return ms_of(tonumber(expiry)) end

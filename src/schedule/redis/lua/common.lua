@@ -158,6 +158,22 @@ local function with_flags(envelope, ...)
   return string.sub(envelope, 1, FLAGS - 1) .. string.char(flags) .. string.sub(envelope, FLAGS + 1)
 end
 
+-- By how much the clock must have been set back for instants ahead of it to count as set by the clock of before, in ms. Must equal
+-- SET_BACK_MS in schedule/mod.rs.
+local SET_BACK = 1000
+
+-- When it was last found that something is or may be missing here, in ms, from the field `lost` of `meta`; nil if it never was.
+-- If the clock was set back since, that is now, and it is written down: a lease may have been lost, and must not be waited for
+-- until the clock shows the former time again.
+local function loss_from(field)
+  local lost = tonumber(field or nil)
+  if lost and lost > NOW + SET_BACK then
+    call('HSET', META, 'lost', NOW_TEXT)
+    return NOW
+  end
+  return lost
+end
+
 -- Notes in `meta` that something is missing here, unless that is noted already.
 local function note_damage()
   local state = call('HGET', META, 'state')

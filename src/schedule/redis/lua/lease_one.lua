@@ -57,7 +57,7 @@ if envelope and not expiry and is_pending(envelope)
   note_damage() -- its lease is missing, or its lane is
 end
 
-local data_lost = tonumber(call('HGET', META, 'lost') or nil)
+local data_lost = loss_from(call('HGET', META, 'lost'))
 if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms then
   local due = tonumber(ARGV[12])
   if envelope and is_pending(envelope) then
