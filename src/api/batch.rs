@@ -18,6 +18,7 @@ use crate::api::view::{NotificationView, json, registration_problem};
 use crate::domain::caller::Caller;
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
+use crate::domain::order::OrderMode;
 use crate::journal::Actor;
 use crate::service::RegisterReply;
 use axum::extract::{Request, State};
@@ -25,7 +26,7 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use utoipa::ToSchema;
@@ -173,6 +174,10 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     }
 }
 
+/// Registrations of a batch that are made one after another, with their positions in it: one alone, or those of one strict
+/// order. Otherwise a higher number could be sent before its lower ones are known.
+type Chain = Vec<(usize, Registration)>;
+
 /// Registers all and returns the results in the order of the registrations.
 ///
 /// If several registrations have the same key, the first one counts: the others start after all first
@@ -189,8 +194,8 @@ async fn register_all(
     let mut outcomes: Vec<Option<ItemResult>> = vec![None; many];
     let mut keys: HashSet<Key> = HashSet::with_capacity(many);
     let mut repeated = Vec::new();
-    let mut in_flight = JoinSet::new();
-    let mut out_of_reach = None;
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut of_orders: HashMap<Box<str>, usize> = HashMap::new();
     for (position, registration) in registrations.into_iter().enumerate() {
         match registration {
             Err(problem) => outcomes[position] = Some(Err(problem)),
@@ -198,23 +203,34 @@ async fn register_all(
                 repeated.push((position, registration));
             }
             Ok(registration) => {
-                if in_flight.len() == MOST_SIDE_BY_SIDE {
-                    let ended = keep(in_flight.join_next().await, &mut outcomes);
-                    out_of_reach = out_of_reach.or(ended);
+                let order = registration.order.as_ref();
+                let strict = order.filter(|order| order.mode() == OrderMode::Strict);
+                let chain = match strict {
+                    None => chains.len(),
+                    Some(order) => *of_orders.entry(order.key().into()).or_insert(chains.len()),
+                };
+                match chains.get_mut(chain) {
+                    Some(chain) => chain.push((position, registration)),
+                    None => chains.push(vec![(position, registration)]),
                 }
-                if let Some(problem) = &out_of_reach {
-                    outcomes[position] = Some(Err(Problem::clone(problem)));
-                    continue;
-                }
-                let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
-                in_flight.spawn(async move {
-                    let registered = api.service.register(registration, actor).await;
-                    let registered =
-                        registered.map_err(|error| registration_problem(error, &caller));
-                    (position, registered)
-                });
             }
         }
+    }
+    let mut in_flight = JoinSet::new();
+    let mut out_of_reach = None;
+    for chain in chains {
+        if in_flight.len() == MOST_SIDE_BY_SIDE {
+            let ended = keep(in_flight.join_next().await, &mut outcomes);
+            out_of_reach = out_of_reach.or(ended);
+        }
+        if let Some(problem) = &out_of_reach {
+            for (position, _) in chain {
+                outcomes[position] = Some(Err(Problem::clone(problem)));
+            }
+            continue;
+        }
+        let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
+        in_flight.spawn(async move { register_chain(&api, chain, &caller, &actor).await });
     }
     while let Some(joined) = in_flight.join_next().await {
         let ended = keep(Some(joined), &mut outcomes);
@@ -238,15 +254,41 @@ async fn register_all(
         .collect()
 }
 
-/// Puts a result at its position. Returns the problem if a store was out of reach.
+/// Registers one after another. Once a store is out of reach, the rest is not tried.
+async fn register_chain(
+    api: &Arc<Api>,
+    chain: Chain,
+    caller: &Caller,
+    actor: &Actor,
+) -> Vec<(usize, ItemResult)> {
+    let mut results = Vec::with_capacity(chain.len());
+    let mut out_of_reach = None;
+    for (position, registration) in chain {
+        let outcome = match &out_of_reach {
+            Some(problem) => Err(Problem::clone(problem)),
+            None => {
+                let registered = api.service.register(registration, actor.clone()).await;
+                registered.map_err(|error| registration_problem(error, caller))
+            }
+        };
+        out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));
+        results.push((position, outcome));
+    }
+    results
+}
+
+/// Puts results at their positions. Returns the problem if a store was out of reach.
 fn keep(
-    joined: Option<Result<(usize, ItemResult), tokio::task::JoinError>>,
+    joined: Option<Result<Vec<(usize, ItemResult)>, tokio::task::JoinError>>,
     outcomes: &mut [Option<ItemResult>],
 ) -> Option<Problem> {
     match joined {
-        Some(Ok((position, outcome))) => {
-            let problem = store_out_of_reach(&outcome);
-            outcomes[position] = Some(outcome);
+        Some(Ok(results)) => {
+            let mut problem = None;
+            for (position, outcome) in results {
+                problem = problem.or_else(|| store_out_of_reach(&outcome));
+                outcomes[position] = Some(outcome);
+            }
             problem
         }
         Some(Err(error)) => {

@@ -13,16 +13,19 @@ on_stores!(@ ordered_embedded Embedded
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_stores!(@ ordered_redis Redis
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_stores!(@ ordered_postgres Postgres
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_several_redis!(
     higher_priorities_go_first_also_after_a_restart,
@@ -227,5 +230,33 @@ async fn an_order_needs_a_journal(stores: Stores) {
     let server = Server::start(stores).await;
     let (status, problem) = register(&server, ordered(&merchant, "1", 1, "latest")).await;
     assert_eq!(status, 501, "{problem}");
+    server.stop().await;
+}
+
+/// So many that several transactions keep them.
+async fn strict_numbers_of_one_batch_arrive_in_their_order(stores: Stores) {
+    const MANY: usize = 60;
+    let server = Server::start(stores).await;
+    let mut merchant = Merchant::start().await;
+    let numbered = |number: usize| {
+        let mut asked = registration(&format!("n{number:02}"), &merchant);
+        asked["order"] = json!({ "key": "o", "number": number, "mode": "strict" });
+        asked
+    };
+    let batch: Vec<Value> = (0..MANY).map(numbered).collect();
+    let batch = json!({ "notifications": batch });
+    let (status, answer) = server
+        .call(Method::POST, "/v1/notifications/batch", Some(batch))
+        .await;
+    assert_eq!(status, 200, "{answer}");
+    let results = answer["results"].as_array().expect("a list");
+    assert_eq!(results.len(), MANY);
+    for result in results {
+        assert_eq!(result["status"], 201, "{result}");
+    }
+    for number in 0..MANY {
+        let call = merchant.call().await;
+        assert_eq!(call.body, format!("id=n{number:02}").as_bytes());
+    }
     server.stop().await;
 }
