@@ -250,6 +250,11 @@ fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     if is_pending && (lease.entry.raise_fence || lease.entry.interrupted_ms.is_some()) {
         return Settlement::Recheck;
     }
+    // Of a notification that a higher number has ended, nobody else records the attempt whose lease has expired. A worker does,
+    // and ends the entry then.
+    if lease.entry.interrupted_ms.is_some() && snapshot.takes_late_delivery() {
+        return Settlement::Recheck;
+    }
     Settlement::to_journal(snapshot, now_ms)
 }
 

@@ -8,8 +8,9 @@ use crate::journal_contract::samples::{
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::notification::{Registration, Target};
+use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
-use ringback::journal::{Journal, SettingAside};
+use ringback::journal::{Journal, Registering, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::duty::{Duty as _, Step};
 use ringback::maintenance::reconcile::Reconciler;
@@ -25,6 +26,7 @@ on_each_pair!(
     what_the_journal_cannot_read_stops_nothing,
     what_is_young_is_left_for_the_next_round,
     what_is_held_in_another_lane_than_the_journal_has_is_replaced,
+    what_a_higher_number_has_ended_is_kept_until_its_lost_attempt_is_recorded,
     it_goes_on_where_it_was,
     a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble,
 );
@@ -39,6 +41,40 @@ const NOTHING: Repaired = Repaired {
 
 fn sweep(stage: &Stage) -> Sweep {
     Sweep::new(stage.journal.clone(), stage.schedule.clone())
+}
+
+fn numbered(id: &str, number: i64) -> Registering {
+    let registration = Registration {
+        order: Some(OrderPlace::new("o", number, OrderMode::Latest).expect("a place")),
+        ..registration(key(id))
+    };
+    registering_at(registration, START_MS)
+}
+
+/// Its server died during the attempt. The receiver may have got the call, so its history must have it.
+async fn what_a_higher_number_has_ended_is_kept_until_its_lost_attempt_is_recorded(stage: Stage) {
+    let first = numbered("first", 1);
+    stage
+        .journal
+        .register(std::slice::from_ref(&first))
+        .await
+        .expect("kept");
+    stage
+        .schedule_one(&first.notification, first.progress)
+        .await;
+    assert_eq!(stage.claim().await, ["first"]);
+    stage
+        .journal
+        .register(&[numbered("second", 2)])
+        .await
+        .expect("kept");
+    stage.clock.advance(stage.schedule.limits().lease_ms);
+    let mut sweep = sweep(&stage);
+    for _ in 0..2 {
+        let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+        assert_eq!(repaired.removed, 0);
+    }
+    assert!(stage.held("first").await.is_some());
 }
 
 /// A journal that was set back had forgotten it, and its key was registered again for another destination.
