@@ -230,21 +230,14 @@ async fn register_all(
             continue;
         }
         let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
-        in_flight.spawn(async move { register_chain(&api, chain, &caller, &actor).await });
+        in_flight.spawn(async move { register_chain(&api, chain, &caller, &actor, None).await });
     }
     while let Some(joined) = in_flight.join_next().await {
         let ended = keep(Some(joined), &mut outcomes);
         out_of_reach = out_of_reach.or(ended);
     }
-    for (position, registration) in repeated {
-        let outcome = match &out_of_reach {
-            Some(problem) => Err(problem.clone()),
-            None => {
-                let registered = api.service.register(registration, actor.clone()).await;
-                registered.map_err(|error| registration_problem(error, &caller))
-            }
-        };
-        out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));
+    let results = register_chain(api, repeated, &caller, actor, out_of_reach).await;
+    for (position, outcome) in results {
         outcomes[position] = Some(outcome);
     }
     outcomes
@@ -254,15 +247,15 @@ async fn register_all(
         .collect()
 }
 
-/// Registers one after another. Once a store is out of reach, the rest is not tried.
+/// Registers one after another. Once a store is `out_of_reach`, with this problem, the rest is not tried.
 async fn register_chain(
     api: &Arc<Api>,
     chain: Chain,
     caller: &Caller,
     actor: &Actor,
+    mut out_of_reach: Option<Problem>,
 ) -> Vec<(usize, ItemResult)> {
     let mut results = Vec::with_capacity(chain.len());
-    let mut out_of_reach = None;
     for (position, registration) in chain {
         let outcome = match &out_of_reach {
             Some(problem) => Err(Problem::clone(problem)),
