@@ -126,7 +126,12 @@ impl App {
         let starting = TraceExporter::start(&config.traces, &instance, metrics.spans().clone());
         let (tracer, traces) = starting.context("traces cannot be exported")?;
         let endpoint_store = EndpointStore::of(journal, stores.schedule.clone());
-        let endpoints = Endpoints::open(endpoint_store)
+        let shared = config
+            .schedule
+            .redis
+            .is_some()
+            .then(|| stores.schedule.clock());
+        let endpoints = Endpoints::open(endpoint_store, shared)
             .await
             .context("the endpoints cannot be read")?;
         let access = access::open(&config, stores.journal.clone(), address).await?;

@@ -38,7 +38,7 @@ impl Worker {
         };
         let mut backoff = Backoff::new(&self.health, store);
         loop {
-            let is_temporary = match self.endpoints.of_pending(&name).await {
+            let is_temporary = match self.endpoints.of_pending(&name, registered_ms).await {
                 Ok(Some(endpoint)) if endpoint.is_meant_by(registered_ms) => {
                     return Some((lease, Some(endpoint)));
                 }

@@ -3,8 +3,14 @@
 //! They are kept in the journal, or without one in the schedule ([`store`]). Every attempt needs its endpoint, so the
 //! store is not asked for each. Every server asks it twice a second what has changed ([`Endpoints::run`]), so a change
 //! on one server holds on all of them within a second. The server that makes a change knows it at once. While the
-//! store is unavailable, the last settings that were read stay in use. A schedule that has lost endpoints says so to
-//! the next who asks; then every server forgets them.
+//! store is unavailable, the last settings that were read stay in use for what was registered before. A schedule that has
+//! lost endpoints says so to the next who asks; then every server forgets them.
+//!
+//! Once an endpoint was removed, another merchant may get its name. What is registered for the new one must never go to
+//! the URL that another server still knows. So what a server knows counts only for what was registered until
+//! [`KNOWN_FOR_MS`] after its last complete reading began; for what was registered later, it asks the store. And what
+//! means the new one is registered [`MADE_AGAIN_AFTER_MS`] after somebody has found the old one removed, at the earliest: a
+//! server that still knows the old one has read before that.
 //!
 //! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
 //! stay encrypted in memory; they are opened for each call. The default keys are few, and are kept opened.
@@ -21,6 +27,7 @@ mod known_endpoints;
 pub mod server_secret;
 pub mod store;
 
+use crate::clock::Clock;
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane::Lane;
 use crate::domain::signers::Signers;
@@ -31,6 +38,7 @@ use default_keys::DefaultKeyring;
 use known_endpoints::KnownEndpoints;
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use store::{ChangesReached, EndpointReading, EndpointStore, EndpointStoreError};
@@ -42,26 +50,40 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 /// settings and an older number than this server has read.
 const READ_ALL_EVERY: Duration = Duration::from_secs(300);
 
+/// For how long after a complete reading has begun what it has found may be used for what is registered meanwhile, in
+/// milliseconds. Readings follow each other faster, unless the store fails.
+const KNOWN_FOR_MS: i64 = 2_000;
+/// How long after the removal of an endpoint was found another one of its name begins, in milliseconds. The clocks of two
+/// servers may differ by as much as this is longer than [`KNOWN_FOR_MS`].
+const MADE_AGAIN_AFTER_MS: i64 = 3_000;
+
 /// The endpoints of one store. The default has no store and no endpoints.
 #[derive(Default)]
 pub struct Endpoints {
     store: Option<EndpointStore>,
     known: RwLock<KnownEndpoints>,
+    /// The clock by which notifications are registered, if other servers use the store too.
+    shared: Option<Arc<dyn Clock>>,
+    /// When the last complete reading began, in milliseconds since 1970 by that clock.
+    confirmed_ms: AtomicI64,
     keyring: Keyring,
     default_keys: DefaultKeyring,
 }
 
 impl Endpoints {
-    /// Reads all endpoints. Without a store there are none.
+    /// Reads all endpoints. Without a store there are none. `shared` is the clock by which notifications are registered, if
+    /// other servers use the store too.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn open(store: Option<EndpointStore>) -> Result<Self, EndpointStoreError> {
+    pub async fn open(
+        store: Option<EndpointStore>,
+        shared: Option<Arc<dyn Clock>>,
+    ) -> Result<Self, EndpointStoreError> {
         let endpoints = Self {
             store,
-            known: RwLock::default(),
-            keyring: Keyring::default(),
-            default_keys: DefaultKeyring::default(),
+            shared,
+            ..Self::default()
         };
         endpoints.refresh().await?;
         Ok(endpoints)
@@ -126,16 +148,39 @@ impl Endpoints {
         self.read().by_name.get(name).cloned()
     }
 
-    /// The endpoint of this name. If this server knows none, the store is asked: another server may just have
-    /// made it.
+    /// The endpoint of this name as this server knows it, if that may be used for something that is registered at this
+    /// instant.
+    fn known_for(&self, name: &EndpointName, registered_ms: i64) -> Option<Arc<Endpoint>> {
+        let known_until_ms = match &self.shared {
+            Some(_) => (self.confirmed_ms.load(Ordering::Acquire)).saturating_add(KNOWN_FOR_MS),
+            None => i64::MAX,
+        };
+        (registered_ms <= known_until_ms)
+            .then(|| self.known(name))
+            .flatten()
+    }
+
+    /// From when on what is registered for an endpoint means that one, if it is made at this instant under the name of one
+    /// that was found removed before. Both are milliseconds since 1970.
+    #[must_use]
+    pub fn made_again_ms(&self, at_ms: i64) -> i64 {
+        match &self.shared {
+            Some(_) => at_ms.saturating_add(MADE_AGAIN_AFTER_MS),
+            None => at_ms,
+        }
+    }
+
+    /// The endpoint of this name, for what is registered at this instant. If this server knows none, the store is asked:
+    /// another server may just have made it.
     ///
     /// # Errors
     /// If the store fails.
     pub async fn find(
         &self,
         name: &EndpointName,
+        now_ms: i64,
     ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
-        if let Some(known) = self.known(name) {
+        if let Some(known) = self.known_for(name, now_ms) {
             return Ok(Some(known));
         }
         let stored = match &self.store {
@@ -146,16 +191,17 @@ impl Endpoints {
         Ok(live.map(|stored| Arc::new(stored.endpoint)))
     }
 
-    /// The endpoint of the name that a pending notification has, also if it was removed since. The caller asks whether
-    /// the notification means it ([`Endpoint::is_meant_by`]).
+    /// The endpoint of the name that a pending notification has which was registered at this instant, also if it was removed
+    /// since. The caller asks whether the notification means it ([`Endpoint::is_meant_by`]).
     ///
     /// # Errors
     /// If the store fails.
     pub async fn of_pending(
         &self,
         name: &EndpointName,
+        registered_ms: i64,
     ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
-        if let Some(known) = self.known(name) {
+        if let Some(known) = self.known_for(name, registered_ms) {
             return Ok(Some(known));
         }
         let Some(store) = &self.store else {
@@ -245,6 +291,7 @@ impl Endpoints {
         let Some(store) = &self.store else {
             return Ok(());
         };
+        let began_ms = self.now_ms();
         loop {
             let (reached, mut doubtful) = self.begin_reading();
             let Some(changed) = store.changes(&reached).await? else {
@@ -254,6 +301,7 @@ impl Endpoints {
             self.read_again(store, doubtful).await?;
             self.write().reached = changed.reached;
             if !changed.has_more {
+                self.confirmed_ms.store(began_ms, Ordering::Release);
                 return Ok(());
             }
         }
@@ -299,8 +347,14 @@ impl Endpoints {
         Ok(())
     }
 
+    /// The time by the clock that the servers share.
+    fn now_ms(&self) -> i64 {
+        self.shared.as_ref().map_or(0, |clock| clock.now_ms())
+    }
+
     /// Reads everything again.
     async fn read_all(&self, store: &EndpointStore) -> Result<(), EndpointStoreError> {
+        let began_ms = self.now_ms();
         let (_, mut doubtful) = self.begin_reading();
         let before: Vec<EndpointName> = self.read().by_name.keys().cloned().collect();
         let (mut reading, mut names) = (EndpointReading::default(), BTreeSet::new());
@@ -314,6 +368,7 @@ impl Endpoints {
         if store.forgets() {
             known.forget_lost(before, &names);
         }
+        self.confirmed_ms.store(began_ms, Ordering::Release);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 use super::default_key_store::DefaultKeyStore;
 use super::server_secret::ServerSecret;
 use super::*;
+use crate::clock::ManualClock;
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange};
 use crate::domain::endpoint::EndpointSettings;
 use crate::domain::endpoint_keys::EndpointKey;
@@ -29,9 +30,34 @@ async fn set(store: &EndpointStore, number: u32) -> Endpoint {
         expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: 1_000,
+        made_again_ms: 1_000,
     };
     match store.set(&setting).await.expect("set") {
         EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => endpoint,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes it again after it was removed, on another server, which takes the time that it has for that.
+async fn make_again(
+    store: &EndpointStore,
+    version: u32,
+    number: u32,
+    made_again_ms: i64,
+) -> Endpoint {
+    let settings = format!(r#"{{"url":"https://{number}.example/"}}"#);
+    let setting = SettingEndpoint {
+        name: shop(),
+        settings: EndpointSettings::from_text(&settings).expect("settings"),
+        keys: None,
+        sealed_with: None,
+        expected: ExpectedVersion::Removed(version),
+        actor: Actor::named("ops"),
+        at_ms: 2_000,
+        made_again_ms,
+    };
+    match store.set(&setting).await.expect("set") {
+        EndpointSet::Created(endpoint) => endpoint,
         other => panic!("{other:?}"),
     }
 }
@@ -51,7 +77,9 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
     let store = EndpointStore::Journal(Arc::new(journal.expect("it opens")));
     set(&store, 1).await;
-    let endpoints = Endpoints::open(Some(store.clone())).await.expect("read");
+    let endpoints = Endpoints::open(Some(store.clone()), None)
+        .await
+        .expect("read");
     let version = || endpoints.known(&shop()).map(|known| known.version);
     assert_eq!(version(), Some(1));
 
@@ -79,7 +107,7 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     assert_eq!(version(), None);
 
     // A reading sees the removal by another server before this one learns what it has set before that.
-    let set_here = set(&store, 5).await;
+    let set_here = make_again(&store, 4, 5, 2_000).await;
     remove(&store).await;
     endpoints.refresh().await.expect("read");
     endpoints.learn(&set_here);
@@ -90,6 +118,41 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let store = endpoints.store().expect("given");
     endpoints.read_all(store).await.expect("read");
     assert_eq!(version(), None);
+}
+
+#[tokio::test]
+async fn what_this_server_has_read_does_not_count_for_what_is_registered_long_after() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let store = EndpointStore::Journal(Arc::new(journal.expect("it opens")));
+    set(&store, 1).await;
+    let clock = ManualClock::at(10_000);
+    let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+    let opening = Endpoints::open(Some(store.clone()), Some(shared));
+    let endpoints = opening.await.expect("read");
+    // The last reading was as long before the removal as can be.
+    remove(&store).await;
+    let made_again_ms = endpoints.made_again_ms(10_000);
+    make_again(&store, 1, 2, made_again_ms).await;
+    let used = async |at_ms| {
+        let registering = endpoints.find(&shop(), at_ms).await.expect("read");
+        let pending = endpoints.of_pending(&shop(), at_ms).await.expect("read");
+        assert_eq!(registering, pending);
+        pending.map(|endpoint| (endpoint.version, endpoint.is_meant_by(at_ms)))
+    };
+    assert_eq!(used(12_000).await, Some((1, true)));
+    assert_eq!(used(12_001).await, Some((2, false)), "the store is asked");
+    assert_eq!(used(made_again_ms).await, Some((2, true)));
+    clock.advance(500);
+    endpoints.refresh().await.expect("read");
+    assert_eq!(used(12_000).await, Some((2, false)));
+    // A clock that is set back makes it ask until the next reading.
+    clock.set_back_to(1_000);
+    endpoints.refresh().await.expect("read");
+    remove(&store).await;
+    assert_eq!(used(3_000).await.map(|used| used.0), Some(2));
+    let found = endpoints.find(&shop(), 3_001).await.expect("read");
+    assert_eq!(found, None, "it was removed");
 }
 
 /// A journal that can be told to answer nobody who asks what has changed of endpoints.
@@ -149,7 +212,7 @@ async fn a_reading_of_endpoints_that_takes_long_delays_no_change_of_the_default_
     };
     let default_keys = DefaultKeyring::of_server(own);
     let default_keys = default_keys.with_store(Some(DefaultKeyStore::Journal(journal.clone())));
-    let endpoints = Endpoints::open(Some(store)).await.expect("read");
+    let endpoints = Endpoints::open(Some(store), None).await.expect("read");
     let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
     journal.is_silent.store(true, Ordering::Relaxed);
     let stop = CancellationToken::new();

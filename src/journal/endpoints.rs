@@ -57,6 +57,9 @@ pub struct SettingEndpoint {
     pub actor: Actor,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
+    /// If one of this name was removed: from when on what is registered means the new one, at the earliest, in milliseconds
+    /// since 1970. By then, every server must know of the removal.
+    pub made_again_ms: i64,
 }
 
 /// Keys of an endpoint, and the master key that encrypted them.
@@ -71,10 +74,12 @@ pub struct SealedKeys {
 /// The version that a change of an endpoint is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// Whatever is there is replaced.
+    /// What is there is replaced. If one of this name was removed, nothing is changed.
     Any,
     /// The endpoint has this version and was not removed; else nothing is changed.
     Exactly(u32),
+    /// The endpoint was removed, and its last version was this; else nothing is changed.
+    Removed(u32),
 }
 
 /// A request to remove an endpoint.
@@ -166,10 +171,12 @@ pub fn effect(
 ) -> EndpointSet {
     let live = before.as_ref().filter(|stored| !stored.is_removed);
     let is_expected = match setting.expected {
-        ExpectedVersion::Any => true,
+        ExpectedVersion::Any => before.is_none() || live.is_some(),
         ExpectedVersion::Exactly(version) => {
             live.is_some_and(|stored| stored.endpoint.version == version)
         }
+        ExpectedVersion::Removed(version) => (before.as_ref())
+            .is_some_and(|stored| stored.is_removed && stored.endpoint.version == version),
     };
     if !is_expected {
         return EndpointSet::Conflict;
@@ -183,7 +190,7 @@ pub fn effect(
     let made_again_ms = match (live, &before) {
         (Some(stored), _) => stored.endpoint.settings.made_again_ms,
         // After the removal, also if the clock was set back since.
-        (None, Some(removed)) => Some(setting.at_ms.max(removed.endpoint.changed_ms + 1)),
+        (None, Some(removed)) => Some((setting.made_again_ms).max(removed.endpoint.changed_ms + 1)),
         (None, None) => None,
     };
     let settings = EndpointSettings {
@@ -231,7 +238,9 @@ pub struct UnreadableRow {
 #[must_use]
 pub fn effect_on_unreadable(row: UnreadableRow, setting: &SettingEndpoint) -> EndpointSet {
     let keys = match (setting.expected, &setting.keys) {
-        (ExpectedVersion::Exactly(_), _) => return EndpointSet::Conflict,
+        (ExpectedVersion::Exactly(_) | ExpectedVersion::Removed(_), _) => {
+            return EndpointSet::Conflict;
+        }
         (ExpectedVersion::Any, Some(given)) => given.keys.clone(),
         // An endpoint that was removed and is made again has none of its keys.
         (ExpectedVersion::Any, None) if row.is_removed => EndpointKeys::default(),
@@ -239,7 +248,10 @@ pub fn effect_on_unreadable(row: UnreadableRow, setting: &SettingEndpoint) -> En
     };
     // What was registered for one that was removed before must not go to this one.
     let made_again_ms = match row.is_removed {
-        true => Some((setting.at_ms).max(row.changed_ms.map_or(0, |removed_ms| removed_ms + 1))),
+        true => {
+            let removed_ms = row.changed_ms.unwrap_or_default();
+            Some((setting.made_again_ms).max(removed_ms + 1))
+        }
         false => row.created_ms,
     };
     EndpointSet::Changed(Endpoint {

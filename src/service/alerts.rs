@@ -16,7 +16,7 @@ impl Service {
         alert: &PreparedAlert,
         name: &EndpointName,
     ) -> Result<bool, ServiceError> {
-        let endpoint = self.endpoint_to_use(name).await?;
+        let endpoint = self.endpoint_to_use(name, self.clock.now_ms()).await?;
         let endpoint = endpoint.ok_or_else(|| ServiceError::UnknownEndpoint(name.clone()))?;
         let registration = alert.registration(&endpoint);
         match self.register(registration, Actor::maintenance()).await {

@@ -12,7 +12,7 @@ use crate::domain::state::State;
 use crate::endpoints::store::{EndpointRemoved, EndpointStore, EndpointStoreError};
 use crate::journal::{
     Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, PersonAct,
-    RemovingEndpoint, SealedKeys, SettingEndpoint,
+    RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint,
 };
 use crate::schedule::ScheduleError;
 use crate::settings_sync::bring_settings;
@@ -25,6 +25,10 @@ use tokio::sync::MutexGuard;
 const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
 /// Longest wait for another change of an endpoint on this server.
 const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
+/// Longest wait until an endpoint that was made under the name of one that was removed is what registrations mean.
+const LONGEST_REMOVAL_WAIT: Duration = Duration::from_secs(4);
+/// How much the clocks of two servers may differ, in milliseconds.
+const CLOCKS_DIFFER_MS: i64 = 200;
 /// How often a change that is based on an older version is made again.
 pub(super) const MOST_TRIES: usize = 8;
 
@@ -103,31 +107,59 @@ impl Service {
         request: EndpointRequest,
         actor: Actor,
     ) -> Result<EndpointReply, ServiceError> {
+        let reply = self.set_at_once(name, request, &actor).await?;
+        self.wait_for_removal(&reply).await;
+        Ok(reply)
+    }
+
+    /// Writes an endpoint, as [`Service::set_endpoint`].
+    async fn set_at_once(
+        &self,
+        name: &EndpointName,
+        request: EndpointRequest,
+        actor: &Actor,
+    ) -> Result<EndpointReply, ServiceError> {
         let _change = self.change_of_endpoints().await?;
+        let mut reads_it = request.needs_what_is_there();
         for _ in 0..MOST_TRIES {
-            let before = match request.needs_what_is_there() {
+            let before = match reads_it {
                 true => self.readable_endpoint(name).await?,
                 false => None,
             };
             let expected = match &before {
-                Some(before) => ExpectedVersion::Exactly(before.version),
+                Some(removed) if removed.is_removed => {
+                    ExpectedVersion::Removed(removed.endpoint.version)
+                }
+                Some(before) => ExpectedVersion::Exactly(before.endpoint.version),
                 // Nothing of the request was read from the store.
                 None => ExpectedVersion::Any,
             };
-            let content = self.seal_request(name, &request, before)?;
-            let set = self.write_endpoint(name, content, expected, &actor);
+            let live = before.filter(|before| !before.is_removed);
+            let content = self.seal_request(name, &request, live.map(|live| live.endpoint))?;
+            let set = self.write_endpoint(name, content, expected, actor);
             if let Some(reply) = set.await? {
                 return Ok(reply);
             }
+            reads_it = true;
         }
         Err(ServiceError::EndpointUnsettled)
     }
 
-    /// One endpoint, as the store has it now; `None` if there is none, or if it cannot be read.
+    /// Waits until an endpoint that was just made under the name of one that was removed is what registrations mean on every
+    /// server. By the clock, but for a bounded time if that stands or was set back.
+    async fn wait_for_removal(&self, reply: &EndpointReply) {
+        let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = reply;
+        if let Some(made_again_ms) = endpoint.settings.made_again_ms {
+            let waiting = (self.clock).sleep_until(made_again_ms.saturating_add(CLOCKS_DIFFER_MS));
+            let _ = tokio::time::timeout(LONGEST_REMOVAL_WAIT, waiting).await;
+        }
+    }
+
+    /// One endpoint, as the store has it now, also if it was removed; `None` if there was none, or if it cannot be read.
     async fn readable_endpoint(
         &self,
         name: &EndpointName,
-    ) -> Result<Option<Endpoint>, ServiceError> {
+    ) -> Result<Option<StoredEndpoint>, ServiceError> {
         let stored = match with_timeout(self.endpoint_store()?.find(name)).await {
             Err(
                 EndpointStoreError::Journal(JournalError::Corrupt(_))
@@ -136,8 +168,7 @@ impl Service {
             found => found?,
         };
         // A record in Redis without a number is damaged, whatever else it says.
-        let live = stored.filter(|stored| !stored.is_removed && stored.number > 0);
-        Ok(live.map(|stored| stored.endpoint))
+        Ok(stored.filter(|stored| stored.number > 0))
     }
 
     /// Encrypts what a request contains that must be.
@@ -290,13 +321,14 @@ impl Service {
         self.endpoints.names(is_wanted, limit)
     }
 
-    /// The endpoint that a registration names.
+    /// The endpoint that a registration of this instant names.
     pub(super) async fn endpoint_to_use(
         &self,
         name: &EndpointName,
+        now_ms: i64,
     ) -> Result<Option<Arc<Endpoint>>, ServiceError> {
         self.endpoint_store()?;
-        Ok(with_timeout(self.endpoints.find(name)).await?)
+        Ok(with_timeout(self.endpoints.find(name, now_ms)).await?)
     }
 
     /// `None` if the endpoint has not the expected version.
@@ -308,6 +340,7 @@ impl Service {
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
         let store = self.endpoint_store()?;
+        let at_ms = self.clock.now_ms();
         let setting = SettingEndpoint {
             name: name.clone(),
             settings,
@@ -315,7 +348,8 @@ impl Service {
             sealed_with,
             expected,
             actor: actor.clone(),
-            at_ms: self.clock.now_ms(),
+            at_ms,
+            made_again_ms: self.endpoints.made_again_ms(at_ms),
         };
         let set = with_timeout(store.set(&setting)).await?;
         let is_unchanged = matches!(set, EndpointSet::Unchanged(_));

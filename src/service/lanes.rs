@@ -118,7 +118,7 @@ impl Service {
         lane: &Lane,
     ) -> Result<(), ServiceError> {
         if let Some(name) = lane.endpoint()
-            && with_timeout(self.endpoints.of_pending(&name))
+            && with_timeout(self.endpoints.of_pending(&name, self.clock.now_ms()))
                 .await?
                 .is_some()
         {

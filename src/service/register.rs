@@ -45,9 +45,11 @@ impl Service {
         if registration.order.is_some() && !self.has_journal() {
             return Err(ServiceError::NoJournal("keep an order of notifications"));
         }
+        // Before the endpoint is looked up: it may be removed and made again since, and then this means the one that was found.
+        let now_ms = self.clock.now_ms();
         let endpoint = match registration.target.endpoint() {
             None => None,
-            Some(name) => match self.endpoint_to_use(name).await? {
+            Some(name) => match self.endpoint_to_use(name, now_ms).await? {
                 Some(endpoint) => Some(endpoint),
                 // The same registration may have been accepted before the endpoint was removed.
                 None => {
@@ -60,7 +62,6 @@ impl Service {
             },
         };
         let settings = endpoint.as_deref().map(|endpoint| &endpoint.settings);
-        let now_ms = self.clock.now_ms();
         let webhook_id = new_webhook_id(now_ms);
         let (notification, progress) = registration.accept(webhook_id, now_ms, settings);
         let notification = Arc::new(notification);

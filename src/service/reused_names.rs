@@ -62,7 +62,7 @@ impl Service {
         let Some(name) = lane.endpoint() else {
             return Ok(None);
         };
-        Ok(with_timeout(self.endpoints.of_pending(&name)).await?)
+        Ok(with_timeout(self.endpoints.of_pending(&name, self.clock.now_ms())).await?)
     }
 }
 

@@ -168,6 +168,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: START_MS,
+        made_again_ms: START_MS,
     }
 }
 
@@ -293,13 +294,27 @@ async fn a_removed_endpoint_is_still_known_and_its_versions_go_on(place: &impl P
     assert!(removed.is_removed);
     assert_eq!(removed.endpoint.version, 1);
     assert_eq!(all(&store).await.0, expected(&[("shop", true)]));
-    let again = set(&store, setting("shop", "https://a.example/n")).await;
-    let EndpointSet::Created(again) = again else {
-        panic!("{again:?}");
+    // Whoever makes it again has read of its removal: this one, not an earlier one, and not that there is none.
+    let again = |expected| SettingEndpoint {
+        expected,
+        made_again_ms: START_MS + 3_000,
+        ..setting("shop", "https://a.example/n")
+    };
+    for unread in [
+        ExpectedVersion::Any,
+        ExpectedVersion::Exactly(1),
+        ExpectedVersion::Removed(2),
+    ] {
+        assert_eq!(set(&store, again(unread)).await, EndpointSet::Conflict);
+    }
+    let made = set(&store, again(ExpectedVersion::Removed(1))).await;
+    let EndpointSet::Created(again) = made else {
+        panic!("{made:?}");
     };
     assert_eq!(again.version, 2);
     // What was registered before that means the one that was removed.
     let made_ms = again.settings.made_again_ms.expect("remembered");
+    assert_eq!(made_ms, START_MS + 3_000);
     assert!(made_ms > removed.endpoint.changed_ms, "{made_ms}");
     assert!(!again.is_meant_by(START_MS) && again.is_meant_by(made_ms));
     let same = set(&store, setting("shop", "https://a.example/n")).await;

@@ -50,7 +50,7 @@ fn endpoints() -> Vec<Route> {
             .says(
                 ENDPOINTS,
                 "Makes an endpoint, or replaces it as a whole",
-                "",
+                "On Redis, answered after three seconds if one of this name was removed before: by then every server knows.",
             )
             .body::<EndpointDocument>(examples::endpoint_document())
             .parts::<GonePolicyName>()

@@ -134,7 +134,7 @@ impl Service {
         let (Some(_), Some(name)) = (self.journal(), lane.endpoint()) else {
             return Ok(None);
         };
-        let endpoint = with_timeout(self.endpoints.find(&name)).await?;
+        let endpoint = with_timeout(self.endpoints.find(&name, self.clock.now_ms())).await?;
         Ok(endpoint.and_then(|endpoint| endpoint.settings.after_outage_rate))
     }
 

@@ -142,7 +142,7 @@ async fn serve(journal: Arc<HeldWrite>, knows_both: bool) -> Server {
     let other = knows_both.then(|| master(2));
     let keyring = Keyring::with(master(1)).with_other(other);
     let store = EndpointStore::Journal(journal.clone());
-    let endpoints = Endpoints::open(Some(store)).await.expect("read");
+    let endpoints = Endpoints::open(Some(store), None).await.expect("read");
     let endpoints = Arc::new(endpoints.with_keyring(keyring));
     let recorder = Some(Arc::new(Recorder::start(journal)));
     let schedule = Arc::new(memory(&ManualClock::at(NOW_MS)));

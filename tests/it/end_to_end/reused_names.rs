@@ -3,8 +3,11 @@
 
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
+use crate::support::proxy::{Line, Proxy};
 use crate::support::ringback::{Server, Stores};
+use crate::support::{short_pause, within};
 use reqwest::Method;
+use ringback::config::{JournalConfig, PostgresUrl};
 use serde_json::{Value, json};
 
 on_stores!(
@@ -23,9 +26,26 @@ mod with_orders {
 const SHOP: &str = "/v1/endpoints/shop-1";
 const MADE_AGAIN: &str = "urn:ringback:problem:endpoint-made-again";
 
+on_stores!(@ two_servers Postgres what_another_server_still_knows_is_not_used_for_the_new_one);
+
 async fn put(server: &Server, merchant: &Merchant) -> (u16, Value) {
     let endpoint = json!({ "url": merchant.url("/n"), "ladder": { "intervals": [] } });
     server.call(Method::PUT, SHOP, Some(endpoint)).await
+}
+
+/// Makes the endpoint again after it was removed. That is answered once every server knows of the removal, by the clock.
+async fn put_again(server: &Server, merchant: &Merchant) -> (u16, Value) {
+    let turning = async {
+        within("the endpoint to be made", async {
+            while server.call(Method::GET, SHOP, None).await.0 != 200 {
+                short_pause().await;
+            }
+        })
+        .await;
+        server.clock().advance(5_000);
+    };
+    let (answer, ()) = tokio::join!(put(server, merchant), turning);
+    answer
 }
 
 async fn register(server: &Server, id: &str) -> Value {
@@ -67,7 +87,7 @@ async fn what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name(stores
     server.until_attempts("other", 2).await;
     while old.arrived().is_some() {}
 
-    let (status, made) = put(&server, &new).await;
+    let (status, made) = put_again(&server, &new).await;
     assert_eq!((status, &made["version"]), (201, &json!(2)), "{made}");
     register(&server, "fresh").await;
     server.until_state("fresh", "delivered").await;
@@ -112,7 +132,7 @@ async fn what_is_pending_is_not_sent_to_another_endpoint_of_the_name(stores: Sto
     // A registration that is made in the same moment as the removal leaves the same behind.
     change_lane(&server, "hold").await;
     assert_eq!(send_again(&server, "1", "replay").await.0, 200);
-    assert_eq!(put(&server, &new).await.0, 201);
+    assert_eq!(put_again(&server, &new).await.0, 201);
     register(&server, "2").await;
     change_lane(&server, "release").await;
     let ended = server.until_state("1", "dead").await;
@@ -151,7 +171,7 @@ async fn a_hold_belongs_to_the_name(stores: Stores) {
     put(&server, &old).await;
     change_lane(&server, "hold").await;
     assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
-    assert_eq!(put(&server, &new).await.0, 201);
+    assert_eq!(put_again(&server, &new).await.0, 201);
     let server = server.restart().await;
     register(&server, "1").await;
     let path = "/v1/lanes/endpoint%3Ashop-1";
@@ -185,7 +205,7 @@ async fn numbers_of_another_endpoint_of_the_name_do_not_count(stores: Stores) {
         server.until_state(&id, "delivered").await;
     }
     assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
-    put(&server, &new).await;
+    put_again(&server, &new).await;
     for mode in ["latest", "strict"] {
         let id = format!("{mode}-new");
         let made = server.register(ordered(&id, 1, mode)).await;
@@ -193,5 +213,35 @@ async fn numbers_of_another_endpoint_of_the_name_do_not_count(stores: Stores) {
         server.until_state(&id, "delivered").await;
         assert_eq!(new.call().await.body, format!("id={id}").into_bytes());
     }
+    server.stop().await;
+}
+
+async fn what_another_server_still_knows_is_not_used_for_the_new_one(stores: Stores) {
+    const MANY: usize = 12;
+    let mut old = Merchant::start().await;
+    let mut new = Merchant::start().await;
+    let server = Server::start(stores).await;
+    put(&server, &old).await;
+    let mut config = server.config().clone();
+    let JournalConfig::Postgres(url) = &config.journal else {
+        panic!("in PostgreSQL");
+    };
+    let (line, url) = Proxy::before(url.expose());
+    config.journal = JournalConfig::Postgres(PostgresUrl::parse(&url).expect("a URL"));
+    // It knows the old one, and then reads no more.
+    let other = Server::open(config, None, None).await;
+    line.set(Line::Holds).await;
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    assert_eq!(put(&server, &new).await.0, 201);
+    for number in 0..MANY {
+        register(&server, &number.to_string()).await;
+    }
+    // Each is sent by the server that reads, or by the other one once it can read again.
+    line.set(Line::Passes).await;
+    for _ in 0..MANY {
+        new.call().await;
+    }
+    assert!(old.arrived().is_none());
+    other.stop().await;
     server.stop().await;
 }

@@ -27,6 +27,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: START_MS,
+        made_again_ms: START_MS,
     }
 }
 
@@ -141,7 +142,11 @@ pub async fn a_removed_endpoint_is_still_known_and_its_versions_go_on(store: &im
         .expect("known");
     assert!(removed.is_removed);
     assert_eq!(removed.endpoint.version, 1);
-    let again = set(&*journal, setting("shop", "https://a.example/n")).await;
+    let again = SettingEndpoint {
+        expected: ExpectedVersion::Removed(1),
+        ..setting("shop", "https://a.example/n")
+    };
+    let again = set(&*journal, again).await;
     let EndpointSet::Created(again) = again else {
         panic!("{again:?}");
     };
@@ -241,8 +246,14 @@ pub async fn keys_are_kept_until_they_are_replaced(store: &impl Store) {
     // The keys of a removed endpoint are still known, and a new one of its name has none of them.
     assert!(remove(&*journal, "shop").await);
     let kept = journal.endpoint(&name("shop")).await.expect("read");
-    assert_eq!(kept.expect("known").endpoint.keys, one.keys);
-    let again = set(&*journal, with(None)).await;
+    let kept = kept.expect("known");
+    assert_eq!(kept.endpoint.keys, one.keys);
+    let removed = kept.endpoint.version;
+    let again = SettingEndpoint {
+        expected: ExpectedVersion::Removed(removed),
+        ..with(None)
+    };
+    let again = set(&*journal, again).await;
     let EndpointSet::Created(again) = again else {
         panic!("{again:?}");
     };

@@ -23,6 +23,15 @@ pub fn shop() -> EndpointName {
 }
 
 pub async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
+    set_over(journal, url, at_ms, ExpectedVersion::Any).await
+}
+
+async fn set_over(
+    journal: &dyn Journal,
+    url: &str,
+    at_ms: i64,
+    expected: ExpectedVersion,
+) -> EndpointSet {
     // What a caller writes here is not the member that the store writes.
     let text = format!(
         r#"{{"url":"{url}","metadata":"{{\"a\":1,\"made_again_ms\":7}}","headers":[["x",",\"made_again_ms\":7}}"]]}}"#
@@ -32,9 +41,10 @@ pub async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
         settings: EndpointSettings::from_text(&text).expect("settings"),
         keys: None,
         sealed_with: None,
-        expected: ExpectedVersion::Any,
+        expected,
         actor: Actor::named("ops"),
         at_ms,
+        made_again_ms: at_ms,
     };
     journal.set_endpoint(&setting).await.expect("set")
 }
@@ -50,7 +60,13 @@ async fn remove(journal: &dyn Journal, at_ms: i64) {
 
 pub async fn make_again(journal: &dyn Journal) {
     remove(journal, START_MS + 10).await;
-    let set = set(journal, "https://b.example/n", AGAIN_MS).await;
+    let removed = journal
+        .endpoint(&shop())
+        .await
+        .expect("read")
+        .expect("kept");
+    let expected = ExpectedVersion::Removed(removed.endpoint.version);
+    let set = set_over(journal, "https://b.example/n", AGAIN_MS, expected).await;
     let EndpointSet::Created(made) = set else {
         panic!("{set:?}");
     };

@@ -81,6 +81,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
             expected: ExpectedVersion::Any,
             actor: Actor::named("ops"),
             at_ms: 1_000,
+            made_again_ms: 1_000,
         };
         store.set(&setting).await.expect("set");
     }
@@ -97,7 +98,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
     let schedule = Arc::new(MemorySchedule::new(clock, limits));
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let mut service = Service::new(Some(recorder), schedule);
-    service.endpoints = Arc::new(Endpoints::open(Some(store)).await.expect("read"));
+    service.endpoints = Arc::new(Endpoints::open(Some(store), None).await.expect("read"));
     let counted = || journal.1.swap(0, Ordering::Relaxed);
     let job = |lane: &str, kind| {
         let rate = CallRate::per_second(1.0).expect("a rate");
