@@ -2,9 +2,9 @@
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, [`window`] loads what is due soon, and [`prune`] forgets what is old. [`later_lanes`] completes an
-//! index after an upgrade. `lane_settings` brings changed settings of lanes. `in_use` keeps the lock of
-//! the journal. [`activity`] writes the
+//! background, [`window`] loads what is due soon (`who_loads` says on which servers, `leaving` makes room after that), and
+//! [`prune`] forgets what is old. [`later_lanes`] completes an index after an upgrade. `lane_settings` brings changed
+//! settings of lanes. `in_use` keeps the lock of the journal. [`activity`] writes the
 //! counters for plots over time. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending and due soon into a schedule.
@@ -30,6 +30,7 @@ pub mod error;
 mod in_use;
 mod lane_settings;
 pub mod later_lanes;
+mod leaving;
 pub mod probe;
 pub mod prune;
 pub mod reconcile;
@@ -37,6 +38,7 @@ pub mod recovery;
 pub mod repair;
 pub mod scan;
 pub mod sweep;
+mod who_loads;
 pub mod window;
 
 use crate::journal::Journal;
@@ -119,7 +121,7 @@ impl Maintenance {
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
             let stores = (journal.clone(), schedule.clone());
-            let work = window::load(stores, clock.clone(), whole.clone());
+            let work = who_loads::load(stores, clock.clone(), whole.clone());
             duties.push(("window loader", until(stop.clone(), work)));
             let duty = Sweep::new(journal.clone(), schedule);
             let work = run(duty, journal.clone(), clock.clone(), whole);

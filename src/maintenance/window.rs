@@ -11,20 +11,19 @@
 //!
 //! After a run, the duty also makes room: it leaves to the journal the content of what was registered some minutes ago and
 //! is not due soon ([`crate::schedule::ScheduleMaintenance::leave_content`]).
+//!
+//! Which servers ask for the duty is in `who_loads`.
 
-use super::duty::{Duty, Step, run};
+use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
+use super::leaving::Leaving;
 use super::recovery::page::{LoadPage, PageReads, read};
-use crate::clock::Clock;
-use crate::domain::key::Key;
-use crate::journal::{Cursor, Journal, JournalError};
-use crate::schedule::window::Window;
+use crate::journal::{Cursor, Journal};
 use crate::schedule::{Restored, Schedule};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use std::time::Duration;
 
 /// Notifications that are read and put in by one step.
 const PAGE: usize = 1_000;
@@ -37,89 +36,9 @@ const RUN_REST: Duration = Duration::from_secs(5);
 const NOTED_EVERY_MS: i64 = 60_000;
 /// How often content is left to the journal, in milliseconds.
 const CONTENT_LEFT_EVERY_MS: i64 = 30_000;
-/// For how long content is left to the journal before the next run begins, if there is so much of it.
-const CONTENT_LEFT_FOR: Duration = Duration::from_secs(4);
-/// For how long one step leaves content to the journal. After that, it rests as every step does.
-const CONTENT_STEP: Duration = Duration::from_millis(50);
 /// The longest time until another instance has this duty after the one that had it died. The shortest horizon must be
 /// more than twice this.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(40);
-
-/// Loads the window for ever, whenever this instance has the duty, and the schedule `is_whole` or at least holds again what is
-/// due soon: after a loss, what it holds is compared with the journal for some time, and more becomes due meanwhile.
-///
-/// A server without a horizon asks for the duty only while servers with one have left something out. It loads everything
-/// then, and would keep the duty and load nothing afterwards, so that another could not load what it leaves out.
-pub(super) async fn load(
-    (journal, schedule): (Arc<dyn Journal>, Arc<dyn Schedule>),
-    clock: Arc<dyn Clock>,
-    is_whole: watch::Receiver<bool>,
-) {
-    let (can_load, loads) = watch::channel(*is_whole.borrow());
-    let loading = load_while((journal, schedule.clone()), clock, loads);
-    tokio::join!(
-        loading,
-        follow_recovery(schedule.as_ref(), is_whole, can_load)
-    );
-}
-
-/// Says whether something can be loaded now: if the schedule is whole, or what is due soon was loaded after a loss.
-async fn follow_recovery(
-    schedule: &dyn Schedule,
-    mut is_whole: watch::Receiver<bool>,
-    can_load: watch::Sender<bool>,
-) {
-    loop {
-        let can = *is_whole.borrow_and_update()
-            || matches!(
-                schedule.loaded_until(&schedule.out_of_reach()).await,
-                Ok(Some(_))
-            );
-        can_load.send_if_modified(|before| std::mem::replace(before, can) != can);
-        tokio::select! {
-            Ok(()) = is_whole.changed() => {}
-            () = tokio::time::sleep(RUN_REST) => {}
-        }
-    }
-}
-
-async fn load_while(
-    (journal, schedule): (Arc<dyn Journal>, Arc<dyn Schedule>),
-    clock: Arc<dyn Clock>,
-    healthy: watch::Receiver<bool>,
-) {
-    let is_whole = schedule.limits().window == Window::WHOLE;
-    loop {
-        if is_whole {
-            until_noted(schedule.as_ref(), |loaded_until| {
-                loaded_until != Some(i64::MAX)
-            })
-            .await;
-        }
-        let duty = WindowLoader::new(journal.clone(), schedule.clone());
-        let loading = run(duty, journal.clone(), clock.clone(), healthy.clone());
-        let everything = until_noted(schedule.as_ref(), |loaded_until| {
-            loaded_until == Some(i64::MAX)
-        });
-        tokio::select! {
-            () = loading => {}
-            () = everything, if is_whole => {}
-        }
-    }
-}
-
-/// Waits until the schedule has noted such an instant.
-async fn until_noted(schedule: &dyn Schedule, is_such: impl Fn(Option<i64>) -> bool) {
-    loop {
-        // `health` logs the outages of the schedule.
-        if let Ok(loaded_until) = schedule.loaded_until(&schedule.out_of_reach()).await
-            && is_such(loaded_until)
-        {
-            return;
-        }
-        tokio::time::sleep(RUN_REST).await;
-    }
-}
 
 /// The duty that loads the window.
 pub struct WindowLoader {
@@ -143,16 +62,6 @@ struct LoadProgress {
     loaded_until_ms: i64,
     /// What the schedule has noted of it.
     noted_ms: i64,
-}
-
-/// Content is left to the journal after a run.
-struct Leaving {
-    /// What the run did.
-    restored: Restored,
-    /// Until when this goes on before the next run.
-    until: Instant,
-    /// The partitions that have failed meanwhile. They are left alone until next time.
-    failed: BTreeSet<usize>,
 }
 
 /// A run that was begun.
@@ -184,7 +93,7 @@ impl WindowLoader {
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Restored>, MaintenanceError> {
         let restored = match self.leaving.take() {
             None => Restored::default(),
-            Some(leaving) if Instant::now() >= leaving.until => leaving.restored,
+            Some(leaving) if leaving.is_over() => leaving.restored(),
             Some(leaving) => return self.leave_content(now_ms, leaving).await,
         };
         let mut run = match self.run.take() {
@@ -215,11 +124,7 @@ impl WindowLoader {
         if (1..=CONTENT_LEFT_EVERY_MS).contains(&waits) || !self.schedule.leaves_content() {
             return Step::Done(restored);
         }
-        self.leaving = Some(Leaving {
-            restored,
-            until: Instant::now() + CONTENT_LEFT_FOR,
-            failed: BTreeSet::new(),
-        });
+        self.leaving = Some(Leaving::after(restored));
         Step::More
     }
 
@@ -230,75 +135,14 @@ impl WindowLoader {
         mut leaving: Leaving,
     ) -> Result<Step<Restored>, MaintenanceError> {
         self.leave_next_ms = now_ms.saturating_add(CONTENT_LEFT_EVERY_MS);
-        let began = Instant::now();
-        while self.leave_some_content(&mut leaving.failed).await? {
-            if began.elapsed() >= CONTENT_STEP {
-                // When the time for this is over, another run begins at once.
-                self.leave_next_ms = now_ms;
-                self.leaving = Some(leaving);
-                return Ok(Step::More);
-            }
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        if leaving.step(journal, schedule).await? {
+            // When the time for this is over, another run begins at once.
+            self.leave_next_ms = now_ms;
+            self.leaving = Some(leaving);
+            return Ok(Step::More);
         }
-        Ok(Step::Done(leaving.restored))
-    }
-
-    /// Leaves the next content to the journal, in each partition of the schedule that has not failed. `false` if there is no
-    /// more.
-    async fn leave_some_content(
-        &self,
-        failed: &mut BTreeSet<usize>,
-    ) -> Result<bool, MaintenanceError> {
-        let mut has_more = false;
-        for mut content in self.schedule.content_to_leave().await? {
-            if failed.contains(&content.partition) {
-                continue;
-            }
-            self.retain_pending(&mut content.keys).await?;
-            match self.schedule.leave_content(&content).await {
-                Ok(()) => has_more |= content.has_more,
-                // It does not keep the content of the others here.
-                Err(error) => {
-                    let partition = content.partition;
-                    failed.insert(partition);
-                    if error.may_pass() {
-                        // `health` logs the outages of the schedule.
-                        tracing::debug!(partition, %error, "content was not left to the journal");
-                    } else {
-                        tracing::error!(
-                            partition,
-                            %error,
-                            "content was not left to the journal; it takes memory of the schedule until it is sent"
-                        );
-                    }
-                }
-            }
-        }
-        Ok(has_more)
-    }
-
-    /// Keeps those that are pending in the journal. What it has lost meanwhile keeps its content in the schedule, and is
-    /// registered again before it is sent.
-    async fn retain_pending(&self, keys: &mut Vec<Key>) -> Result<(), MaintenanceError> {
-        match self.journal.pendings(keys).await {
-            Ok(pending) => {
-                let mut is_pending = pending.iter().map(Option::is_some);
-                keys.retain(|_| is_pending.next() == Some(true));
-            }
-            Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => {
-                // One of them cannot be read: it keeps its content.
-                let mut readable = Vec::with_capacity(keys.len());
-                for key in keys.drain(..) {
-                    match self.journal.pending(&key).await {
-                        Ok(Some(_)) => readable.push(key),
-                        Ok(None) | Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                *keys = readable;
-            }
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        Ok(Step::Done(leaving.restored()))
     }
 
     /// Loads all that is due soon, and leaves content to the journal.
