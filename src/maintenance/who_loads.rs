@@ -16,8 +16,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// Loads the window for ever, whenever this instance has the duty, and the schedule `is_whole` or at least holds again what is
 /// due soon: after a loss, what it holds is compared with the journal for some time, and more becomes due meanwhile.
 ///
-/// A server without a horizon asks for the duty only while servers with one have left something out. It loads everything
-/// then, and would keep the duty and load nothing afterwards, so that another could not load what it leaves out.
+/// A server without a horizon asks for the duty only while servers with one have left something out, or may do so. When they
+/// are gone, it loads everything, and would keep the duty and load nothing afterwards, so that another one with a horizon
+/// could not load what it leaves out.
 pub(super) async fn load(
     (journal, schedule): (Arc<dyn Journal>, Arc<dyn Schedule>),
     clock: Arc<dyn Clock>,

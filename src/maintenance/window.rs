@@ -5,9 +5,11 @@
 //! instance has the duty for some time, nothing is late as long as that time is shorter than half of the horizon: an
 //! instance takes over from a dead one within [`LONGEST_TAKEOVER`].
 //!
-//! If the schedule does not know how far it was loaded, everything that is due soon is read again. That is so after an
-//! upgrade from a version without a window, or when the key with that instant was lost. What is there already is not
-//! changed.
+//! If the schedule does not know how far it was loaded, everything that is due soon is read again. That is so where a server
+//! of a version without a window has loaded a schedule that had lost its data. What is there already is not changed.
+//!
+//! A server without a horizon reads everything. Where servers with one may have left something out since the run began,
+//! the schedule notes less than was read: then the run ends, and the next one goes on from what is noted.
 //!
 //! After a run, the duty also makes room: it leaves to the journal the content of what was registered some minutes ago and
 //! is not due soon ([`crate::schedule::ScheduleMaintenance::leave_content`]).
@@ -19,6 +21,7 @@ use super::error::MaintenanceError;
 use super::leaving::Leaving;
 use super::recovery::page::{LoadPage, PageReads, read};
 use crate::journal::{Cursor, Journal};
+use crate::schedule::window::LoadedWindow;
 use crate::schedule::{Restored, Schedule};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -217,10 +220,11 @@ impl WindowLoader {
             Some(next) => next.at_ms - 1,
             None => run.reads.until_ms,
         };
-        self.note(loaded_until_ms, is_over && run.restored.missing > 0)
-            .await?;
+        let loaded = run.reads.loaded(loaded_until_ms);
+        let has_more_to_tell = is_over && run.restored.missing > 0;
+        let is_all_noted = self.note(loaded, has_more_to_tell).await?;
         run.cursor = page.next;
-        Ok(!is_over)
+        Ok(!is_over && is_all_noted)
     }
 
     /// Leaves out what belongs to parts of the schedule that are out of reach, now or since the run began: the other parts do
@@ -233,25 +237,32 @@ impl WindowLoader {
     }
 
     /// Keeps in mind how far the loading has come. Writes it into the schedule now and then: if it is lost, a part is read
-    /// again. After a run that has put something in it is written, so that a restart does not read that again.
-    async fn note(&mut self, due_ms: i64, has_more_to_tell: bool) -> Result<(), MaintenanceError> {
+    /// again. After a run that has put something in it is written, so that a restart does not read that again. `false` if
+    /// the schedule has noted less.
+    async fn note(
+        &mut self,
+        loaded: LoadedWindow,
+        has_more_to_tell: bool,
+    ) -> Result<bool, MaintenanceError> {
         let noted_ms = self.progress.map_or(i64::MIN, |known| known.noted_ms);
         // It may also be behind what is noted, after the clock was set back.
-        let is_far = !(0..NOTED_EVERY_MS).contains(&due_ms.saturating_sub(noted_ms));
-        let noted_ms = match is_far || has_more_to_tell {
+        let is_far = !(0..NOTED_EVERY_MS).contains(&loaded.until_ms.saturating_sub(noted_ms));
+        let progress = match is_far || has_more_to_tell {
             true => {
-                self.schedule
-                    .set_loaded_until(due_ms, &self.left_out)
-                    .await?;
-                due_ms
+                let noting = self.schedule.set_loaded_until(loaded, &self.left_out);
+                let noted_ms = noting.await?;
+                LoadProgress {
+                    loaded_until_ms: noted_ms,
+                    noted_ms,
+                }
             }
-            false => noted_ms,
+            false => LoadProgress {
+                loaded_until_ms: loaded.until_ms,
+                noted_ms,
+            },
         };
-        self.progress = Some(LoadProgress {
-            loaded_until_ms: due_ms,
-            noted_ms,
-        });
-        Ok(())
+        self.progress = Some(progress);
+        Ok(progress.loaded_until_ms >= loaded.until_ms)
     }
 }
 

@@ -12,6 +12,7 @@ use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
 use super::skipped::SkippedLanes;
 use super::wake::Wake;
+use super::window::LoadedWindow;
 use super::{
     ClaimQuota, Claimed, Configured, ContentToLeave, DeadPage, Entry, FoundEntry, Holding,
     LaneCounts, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned,
@@ -271,10 +272,10 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn set_loaded_until(
         &self,
-        due_ms: i64,
+        loaded: LoadedWindow,
         left_out: &BTreeSet<usize>,
-    ) -> Result<(), ScheduleError> {
-        let calling = self.inner().set_loaded_until(due_ms, left_out);
+    ) -> Result<i64, ScheduleError> {
+        let calling = self.inner().set_loaded_until(loaded, left_out);
         self.around(ScheduleCall::SetLoadedUntil, calling).await
     }
 

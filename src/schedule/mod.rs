@@ -70,7 +70,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 use wake::Wake;
-use window::Window;
+use window::{LoadedWindow, Window};
 
 /// Maximum number of entries that a claim takes from a lane before it serves the next due lane. A lane
 /// that has more then waits behind the lanes that are due by now. So all due lanes are served in turn,
@@ -418,12 +418,14 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
     /// [`Window::WHOLE`] it is `i64::MAX`, unless servers with a horizon have used the schedule before, or use it now.
     async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError>;
 
-    /// Notes that everything that is pending in the journal and due by then was put in, but for the parts in `left_out`.
+    /// Notes up to which due time everything that is pending in the journal was put in, but for the parts in `left_out`. The
+    /// result is what was noted. It is less than was loaded if this server has no horizon, and one with a horizon may have
+    /// left something out since the reading began ([`window`]).
     async fn set_loaded_until(
         &self,
-        due_ms: i64,
+        loaded: LoadedWindow,
         left_out: &BTreeSet<usize>,
-    ) -> Result<(), ScheduleError>;
+    ) -> Result<i64, ScheduleError>;
 
     /// Takes changes of the settings of lanes. What is here already is not changed, so a caller that is late does no
     /// harm. Of changes from a journal, `reached` is what the schedule had before they were read there. Parts that are out of

@@ -28,6 +28,7 @@
 //!
 //! [`Recoverable::status`] is for commands that only read.
 
+use super::window::LoadedWindow;
 use super::{Scanned, ScheduleError};
 use crate::domain::lane::Lane;
 use async_trait::async_trait;
@@ -118,7 +119,7 @@ pub trait Recoverable: Send + Sync {
     ///
     /// # Errors
     /// As any call.
-    async fn set_loaded_until_of_loading(&self, due_ms: i64) -> Result<(), ScheduleError>;
+    async fn set_loaded_until_of_loading(&self, loaded: LoadedWindow) -> Result<(), ScheduleError>;
 
     /// Reads a part of the entries in the parts that this instance loads, as [`super::ScheduleMaintenance::scan`].
     ///

@@ -21,6 +21,11 @@
 //! Up to which due time everything was loaded is kept in the schedule itself
 //! ([`super::ScheduleMaintenance::loaded_until`]). A schedule that loses its data, or is set back to an older copy, loses
 //! that instant as well. A pending notification that is due later is not missing in the schedule.
+//!
+//! A server without a horizon ([`Window::WHOLE`]) puts in everything that it writes. Beside servers with one, and after
+//! them, it loads as well, and reads the journal to its end. What they leave out meanwhile is due more than their horizon
+//! after the reading began, but may be due before what was read already. So if one of them may have been at work since it
+//! began, no later instant is noted than half of their horizon after that ([`LoadedWindow`]). The next run goes on there.
 
 use std::time::Duration;
 
@@ -116,6 +121,16 @@ impl Window {
             loaded_until_ms > now_ms.saturating_add(horizon_ms - horizon_ms / 4)
         })
     }
+}
+
+/// What was read in the journal and put into the schedule: everything that was pending and is due by some instant. All in
+/// milliseconds since 1970, by the clock of the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadedWindow {
+    /// When the reading began, or before that. What a server leaves out later may not have been read.
+    pub began_ms: i64,
+    /// That instant.
+    pub until_ms: i64,
 }
 
 #[cfg(test)]

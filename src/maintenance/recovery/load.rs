@@ -131,12 +131,12 @@ impl<'schedule> Loader<'schedule> {
         }
         if page.next.is_none() {
             // If this fails, the step is repeated, and puts nothing in.
-            let until_ms = self.reads.until_ms;
+            let loaded = self.reads.loaded(self.reads.until_ms);
             match self.parts {
-                Some(parts) => parts.set_loaded_until_of_loading(until_ms).await?,
+                Some(parts) => parts.set_loaded_until_of_loading(loaded).await?,
                 None => {
                     let none = BTreeSet::new();
-                    self.schedule.set_loaded_until(until_ms, &none).await?;
+                    self.schedule.set_loaded_until(loaded, &none).await?;
                 }
             }
         }

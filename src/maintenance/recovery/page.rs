@@ -6,7 +6,7 @@
 use crate::domain::lane::Lane;
 use crate::domain::place::PlaceInLane;
 use crate::journal::{Cursor, Journal, JournalError, PageBodies, Pending, PlacesPage};
-use crate::schedule::window::Window;
+use crate::schedule::window::{LoadedWindow, Window};
 use crate::schedule::{Entry, Restored, Schedule, ScheduleError};
 use std::ops::Range;
 use std::time::Duration;
@@ -35,6 +35,8 @@ const CONTENTS_AT_A_TIME: usize = 1_000;
 /// How the pages are read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::maintenance) struct PageReads {
+    /// When the reading begins, in milliseconds since 1970.
+    began_ms: i64,
     /// Up to which due time, in milliseconds since 1970.
     pub(in crate::maintenance) until_ms: i64,
     /// Maximum number of notifications of a page.
@@ -60,7 +62,7 @@ enum Contents {
 }
 
 impl PageReads {
-    /// For this schedule, up to what is due soon.
+    /// For this schedule, up to what is due soon. The reading begins after `now_ms`.
     pub(in crate::maintenance) fn of(
         schedule: &dyn Schedule,
         now_ms: i64,
@@ -69,6 +71,7 @@ impl PageReads {
     ) -> Self {
         let window = schedule.limits().window;
         Self {
+            began_ms: now_ms,
             until_ms: window.load_until_ms(now_ms),
             limit,
             verify,
@@ -110,6 +113,14 @@ impl PageReads {
                 true => Contents::MostWithoutBodies,
                 false => Contents::Places,
             };
+        }
+    }
+
+    /// What is in the schedule once everything was put in that was read and is due by then.
+    pub(in crate::maintenance) fn loaded(self, until_ms: i64) -> LoadedWindow {
+        LoadedWindow {
+            began_ms: self.began_ms,
+            until_ms,
         }
     }
 
@@ -259,6 +270,7 @@ mod tests {
     use crate::domain::priority::Priority;
 
     const PLACES: PageReads = PageReads {
+        began_ms: 0,
         until_ms: 0,
         limit: LARGEST_PAGE,
         verify: true,

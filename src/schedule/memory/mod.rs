@@ -37,7 +37,7 @@ use crate::schedule::memory_budget::{
 use crate::schedule::recoverable::Recoverable;
 use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
-use crate::schedule::window::Window;
+use crate::schedule::window::{LoadedWindow, Window};
 use crate::schedule::{
     ClaimQuota, Claimed, Configured, DeadPage, Entry, FoundEntry, Holding, LaneCounts, Lease,
     LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts,
@@ -276,11 +276,11 @@ impl ScheduleMaintenance for MemorySchedule {
 
     async fn set_loaded_until(
         &self,
-        due_ms: i64,
+        loaded: LoadedWindow,
         _left_out: &BTreeSet<usize>,
-    ) -> Result<(), ScheduleError> {
-        self.state()?.loaded_until_ms = Some(due_ms);
-        Ok(())
+    ) -> Result<i64, ScheduleError> {
+        self.state()?.loaded_until_ms = Some(loaded.until_ms);
+        Ok(loaded.until_ms)
     }
 
     async fn configure_lanes(

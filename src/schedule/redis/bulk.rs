@@ -13,6 +13,7 @@ use crate::schedule::default_keys::ScheduleDefaultKeys;
 use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
+use crate::schedule::window::LoadedWindow;
 use crate::schedule::{
     Configured, ContentToLeave, Entry, Holding, Restored, Scanned, ScheduleError,
     ScheduleMaintenance, SettingsReached,
@@ -67,12 +68,12 @@ impl ScheduleMaintenance for RedisSchedule {
 
     async fn set_loaded_until(
         &self,
-        due_ms: i64,
+        loaded: LoadedWindow,
         left_out: &BTreeSet<usize>,
-    ) -> Result<(), ScheduleError> {
+    ) -> Result<i64, ScheduleError> {
         let partitions = self.partitions.iter().enumerate();
         let others = partitions.filter(|(number, _)| !left_out.contains(number));
-        window::set_loaded_until(others.map(|(_, partition)| partition), due_ms).await
+        window::set_loaded_until(others.map(|(_, partition)| partition), loaded).await
     }
 
     async fn configure_lanes(

@@ -6,7 +6,7 @@
 use super::RedisSchedule;
 use super::partition::Partition;
 use crate::schedule::ScheduleError;
-use crate::schedule::window::Window;
+use crate::schedule::window::{LoadedWindow, Window};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redis::{Cmd, Value};
 use std::collections::BTreeSet;
@@ -16,6 +16,10 @@ const AT_ONCE: usize = 16;
 
 /// A server with a horizon has begun to leave notifications to the journal, and nobody has noted how far anything was loaded.
 const NOT_KNOWN_MS: i64 = 0;
+
+/// For how long after it was last known to be at work a server with a horizon may have left something out, in milliseconds:
+/// the time of twelve heartbeats.
+const LEAVES_FOR_MS: i64 = 60_000;
 
 /// See [`crate::schedule::ScheduleMaintenance::loaded_until`].
 pub async fn loaded_until(
@@ -35,9 +39,9 @@ pub async fn loaded_until(
     let noted: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
     // Servers with a horizon note it. Without one, a partition of which nothing is noted holds everything.
     let is_whole = schedule.limits.window == Window::WHOLE;
-    let instants = noted.into_iter().map(|noted_ms| match is_whole {
-        true => Some(noted_ms.unwrap_or(i64::MAX)),
-        false => noted_ms.filter(|noted_ms| *noted_ms != NOT_KNOWN_MS),
+    let instants = noted.into_iter().map(|noted_ms| match noted_ms {
+        None if is_whole => Some(i64::MAX),
+        noted_ms => noted_ms.filter(|noted_ms| *noted_ms != NOT_KNOWN_MS),
     });
     // `None` if it is missing in any.
     let instants: Option<Vec<i64>> = instants.collect();
@@ -47,12 +51,13 @@ pub async fn loaded_until(
 /// See [`crate::schedule::ScheduleMaintenance::set_loaded_until`]; for these partitions.
 pub async fn set_loaded_until(
     partitions: impl Iterator<Item = &Partition>,
-    due_ms: i64,
-) -> Result<(), ScheduleError> {
+    loaded: LoadedWindow,
+) -> Result<i64, ScheduleError> {
     let calls: Vec<_> = partitions
-        .map(|partition| write(partition, due_ms))
+        .map(|partition| write(partition, loaded))
         .collect();
-    stream::iter(calls).buffered(AT_ONCE).try_collect().await
+    let noted: Vec<i64> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    Ok(noted.into_iter().min().unwrap_or(loaded.until_ms))
 }
 
 async fn read(partition: &Partition) -> Result<Option<i64>, ScheduleError> {
@@ -64,11 +69,20 @@ async fn read(partition: &Partition) -> Result<Option<i64>, ScheduleError> {
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-async fn write(partition: &Partition, due_ms: i64) -> Result<(), ScheduleError> {
+async fn write(partition: &Partition, loaded: LoadedWindow) -> Result<i64, ScheduleError> {
     let context = &partition.context;
     let mut command = context.call(&partition.loaded_until);
-    command.arg(due_ms);
+    command.arg(loaded.until_ms);
+    // One with a horizon reads half of it ahead, and what others leave out is due later than that.
+    match context.limits.window == Window::WHOLE {
+        true => command.arg(loaded.began_ms),
+        false => command.arg(""),
+    };
+    command.arg(LEAVES_FOR_MS);
     let script = &partition.loaded_until;
-    context.run(&partition.reads, script, &command).await?;
-    Ok(())
+    let mut reply = context.run(&partition.reads, script, &command).await?;
+    let noted_ms = reply.text()?;
+    noted_ms
+        .parse()
+        .map_err(|_| ScheduleError::Corrupt(format!("`{noted_ms}` is not an instant")))
 }

@@ -160,6 +160,16 @@ impl Stage {
         Arc::new(open_schedule(redis, self.journal.id(), LIMITS, &self.clock).await)
     }
 
+    /// A server that works on the same schedule in Redis, and says to the others that it has a horizon, has just started and
+    /// stopped.
+    pub async fn server_with_horizon_comes_and_goes(&self) {
+        let redis = self.redis.clone().expect("on Redis");
+        let server = uninspected_schedule(redis, self.journal.id(), WINDOWED, &self.clock);
+        server.announce_horizon();
+        server.inspect(false).await.expect("looked");
+        server.deregister().await;
+    }
+
     /// The flags that name these stores.
     pub fn flags(&self) -> Vec<&str> {
         let mut flags = match &self.postgres {
@@ -311,6 +321,18 @@ async fn open_schedule(
     limits: Limits,
     clock: &ManualClock,
 ) -> RedisSchedule {
+    let schedule = uninspected_schedule(url, owner, limits, clock);
+    schedule.inspect(false).await.expect("looked");
+    schedule
+}
+
+/// A schedule that was not inspected yet.
+fn uninspected_schedule(
+    url: String,
+    owner: &str,
+    limits: Limits,
+    clock: &ManualClock,
+) -> RedisSchedule {
     let options = Options {
         url,
         partitions: 2,
@@ -322,7 +344,5 @@ async fn open_schedule(
         tls: RedisTls::default(),
         claim_times: ClaimTimes::default(),
     };
-    let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-    schedule.inspect(false).await.expect("looked");
-    schedule
+    RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url")
 }

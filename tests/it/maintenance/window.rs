@@ -16,6 +16,7 @@ use ringback::maintenance::scan::BARE_TURNS;
 use ringback::maintenance::sweep::Sweep;
 use ringback::maintenance::window::WindowLoader;
 use ringback::schedule::recoverable::Inspection;
+use ringback::schedule::window::LoadedWindow;
 use ringback::schedule::{
     Entry, HeldProgress, KnownToJournal, LeaseRequest, LeasedOne, Reservation, Restored, Settled,
     Settlement,
@@ -169,11 +170,15 @@ async fn another_instance_goes_on_where_the_one_before_was(stage: Stage) {
 async fn after_a_clock_was_set_back_everything_is_read_again(stage: Stage) {
     // The clock was ahead, so everything that was due by then was loaded.
     let ahead_ms = START_MS + 10 * HORIZON_MS;
+    let loaded = LoadedWindow {
+        began_ms: START_MS,
+        until_ms: ahead_ms,
+    };
     let noted = stage
         .schedule
-        .set_loaded_until(ahead_ms, &BTreeSet::new())
+        .set_loaded_until(loaded, &BTreeSet::new())
         .await;
-    noted.expect("noted");
+    assert_eq!(noted.expect("noted"), ahead_ms);
     // By this clock it is due after the horizon, so whoever registered it left it out; and it is due before all that
     // was loaded.
     stage.journal_one("left out", 2 * HORIZON_MS).await;
@@ -308,6 +313,35 @@ async fn a_server_without_a_horizon_loads_all_the_rest() {
     assert_eq!(load(&stage).await, 0);
     stage.clock.advance(3 * HORIZON_MS);
     assert_eq!(load(&stage).await, 1);
+}
+
+/// A server with a horizon leaves out what is due before all that a server without one has read by then, and ends.
+#[tokio::test]
+async fn what_is_left_out_while_everything_is_read_is_loaded_too() {
+    let stage = Stage::redis_with_window().await;
+    // More than a page.
+    stage.journal_many_at(1_500, 10 * HORIZON_MS).await;
+    assert_eq!(load(&stage).await, 0);
+    let whole = stage.without_window().await;
+    let loaded_until = async || whole.loaded_until(&BTreeSet::new()).await.expect("read");
+    let mut loader = WindowLoader::new(stage.journal.clone(), whole.clone());
+    loader.step(START_MS).await.expect("loaded");
+    assert_eq!(loaded_until().await, Some(START_MS + 10 * HORIZON_MS - 1));
+    stage.server_with_horizon_comes_and_goes().await;
+    stage.journal_one("left out", 2 * HORIZON_MS).await;
+    // The rest of the run.
+    loader.pass(START_MS).await.expect("loaded");
+    assert!(!is_held(&stage, "left out").await);
+    assert_eq!(loaded_until().await, Some(START_MS + HORIZON_MS / 2));
+    // What another server could have left out meanwhile is due later than half of the horizon.
+    assert_eq!(loader.pass(START_MS).await.expect("loaded").missing, 1);
+    assert!(is_held(&stage, "left out").await);
+    assert_eq!(loaded_until().await, Some(START_MS + HORIZON_MS / 2));
+    // That it was at work is long ago.
+    stage.clock.advance(2 * MINUTE_MS);
+    let loaded = loader.pass(stage.clock.now_ms()).await.expect("loaded");
+    assert_eq!(loaded.missing, 0);
+    assert_eq!(loaded_until().await, Some(i64::MAX));
 }
 
 /// The duty makes room: what was registered with its content keeps it for some minutes alone.

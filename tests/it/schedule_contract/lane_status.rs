@@ -9,7 +9,7 @@ use ringback::domain::later::LaterCount;
 use ringback::domain::priority::Priority;
 use ringback::domain::state::State;
 use ringback::schedule::lane_status::{LaneSelection, LaneStatus};
-use ringback::schedule::window::Window;
+use ringback::schedule::window::{LoadedWindow, Window};
 use ringback::schedule::{LaneCounts, Limits};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -190,26 +190,26 @@ pub async fn a_lane_tells_apart_what_is_due_after_all_that_was_loaded(
         }
         assert_eq!(listed, [status]);
     };
+    let note = async |until_ms: i64| {
+        let loaded = LoadedWindow {
+            began_ms: START_MS,
+            until_ms,
+        };
+        let none = BTreeSet::new();
+        let noting = fixture.schedule.set_loaded_until(loaded, &none);
+        assert_eq!(noting.await.expect("noted"), until_ms);
+    };
     // As long as it is not known what was loaded: what is due.
     check(0, 6).await;
-    let none = BTreeSet::new();
     for (until_ms, later) in [
         (20 * MINUTE_MS - 1, 6),
         (20 * MINUTE_MS, 3),
         (40 * MINUTE_MS, 0),
     ] {
-        let loaded = fixture
-            .schedule
-            .set_loaded_until(START_MS + until_ms, &none)
-            .await;
-        loaded.expect("noted");
+        note(START_MS + until_ms).await;
         check(until_ms, later).await;
     }
-    let loaded = fixture
-        .schedule
-        .set_loaded_until(START_MS + 20 * MINUTE_MS, &none)
-        .await;
-    loaded.expect("noted");
+    note(START_MS + 20 * MINUTE_MS).await;
     let mut status = fixture.status("shop").await;
     status.later_in_journal = Some(LaterCount {
         many: 5,
@@ -223,11 +223,7 @@ pub async fn a_lane_tells_apart_what_is_due_after_all_that_was_loaded(
         fixture.status("empty").await.held_until_ms,
         START_MS + 20 * MINUTE_MS
     );
-    fixture
-        .schedule
-        .set_loaded_until(i64::MAX, &none)
-        .await
-        .expect("noted");
+    note(i64::MAX).await;
     assert_eq!(fixture.status("shop").await.held_until_ms, i64::MAX);
 }
 

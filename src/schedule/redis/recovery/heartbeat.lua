@@ -1,5 +1,6 @@
--- heartbeat: notes that an instance is alive, and whether it claims; and says which instances claim. An instance claims
--- nothing while it has as many attempts in flight as it may have.
+-- heartbeat: notes that an instance is alive, whether it claims, and, if it has a horizon, that it may leave notifications
+-- to the journal; and says which instances claim. An instance claims nothing while it has as many attempts in flight as it
+-- may have.
 --
 -- KEYS   meta of each of some partitions
 -- ARGV   1 now in ms, or '' for this server's own clock
@@ -32,6 +33,8 @@ for _, META in ipairs(KEYS) do
   call('HDEL', META, '') -- a full server refuses nothing after this
   if call('HEXISTS', META, instance) == 1 then
     call('HSET', META, 'at:' .. instance, now)
+    local horizon = tonumber(call('HGET', META, 'horizon:' .. instance) or nil)
+    if (horizon or 0) > 0 then call('HSET', META, 'leaves', now) end
     if claims then call('HSET', META, 'claims:' .. instance, now) else call('HDEL', META, 'claims:' .. instance) end
     names = names or claiming_in(META)
   end

@@ -14,6 +14,9 @@
 --                     run          the run of the server in which the data was compared
 --                     horizon:INSTANCE  how far ahead an instance has in the schedule what is pending, in ms;
 --                                  0: everything
+--                     leaves       when an instance with a horizon was last known to be at work, whichever it was, in
+--                                  ms: until then it may have left notifications to the journal (loaded_until.lua)
+--                     least_horizon  the shortest horizon that an instance has had, in ms
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       the number of the last lease
 --                     loaded_until  up to which due time everything pending was put in, in ms
@@ -110,12 +113,16 @@ local function enter(verdict)
   call('HSET', META, instance, text_of(writes), 'at:' .. instance, text_of(NOW))
   if horizon then call('HSET', META, 'horizon:' .. instance, text_of(horizon)) end
   -- From now on this instance leaves out what is due after its horizon. If it ends before it has noted how far it loads, one
-  -- without a horizon must not go on believing that everything is here.
+  -- without a horizon must not go on believing that everything is here, nor note that while it reads the journal.
   if (horizon or 0) > 0 then
+    local least = math.min(tonumber(held.least_horizon or nil) or horizon, horizon)
+    call('HSET', META, 'leaves', text_of(NOW), 'least_horizon', text_of(least))
     local loaded_until = tonumber(call('HGET', META, 'loaded_until') or nil)
-    if not loaded_until then
+    if not loaded_until and verdict ~= 'whole' then
       call('HSET', META, 'loaded_until', '0')
-    elseif loaded_until > NOW + horizon then
+    elseif not loaded_until or loaded_until > NOW + horizon then
+      -- Until now everything is here, also if nothing was noted. Those who load need not read again what is due now: some of
+      -- it may be on its way from the journal.
       call('HSET', META, 'loaded_until', text_of(NOW + math.floor(horizon / 2)))
     end
   end

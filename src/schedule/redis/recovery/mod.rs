@@ -17,6 +17,7 @@ use crate::domain::lane::Lane;
 use crate::schedule::recoverable::{
     Inspection, LoadReason, Recoverable, Reindexed, ScheduleStatus,
 };
+use crate::schedule::window::LoadedWindow;
 use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
@@ -168,9 +169,10 @@ impl Recoverable for RedisSchedule {
         parts.any(|(number, part)| part.loading.load(Ordering::Relaxed) && away.has(number))
     }
 
-    async fn set_loaded_until_of_loading(&self, due_ms: i64) -> Result<(), ScheduleError> {
+    async fn set_loaded_until_of_loading(&self, loaded: LoadedWindow) -> Result<(), ScheduleError> {
         let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
-        window::set_loaded_until(self.partitions.iter().filter(loading), due_ms).await
+        window::set_loaded_until(self.partitions.iter().filter(loading), loaded).await?;
+        Ok(())
     }
 
     async fn scan_loading(
