@@ -40,6 +40,7 @@ mod registering;
 mod resealing;
 pub mod samples;
 mod searching;
+mod set_back;
 mod setting_aside;
 mod sqlite_file;
 
@@ -324,6 +325,7 @@ macro_rules! contract {
             jobs::a_job_that_cannot_go_on_says_why,
             jobs::jobs_that_ended_long_ago_are_pruned,
             jobs::a_job_concerns_what_was_pending_and_not_due,
+            set_back::a_job_whose_lease_ends_too_late_is_free,
             job_results::what_a_step_has_not_changed_is_listed_with_its_reason,
             job_results::what_waits_for_its_turn_is_kept_with_the_job,
             bulk_jobs::the_same_request_is_one_job_until_that_has_ended,

@@ -20,15 +20,15 @@ use ringback::journal::{
     Journal, Prune, Pruned, TakenJob,
 };
 
-const LEASE_MS: i64 = 60_000;
+pub const LEASE_MS: i64 = 60_000;
 /// When the jobs of these tests are made.
 const NOW_MS: i64 = START_MS + 1_000;
 
-fn id(number: usize) -> JobId {
+pub fn id(number: usize) -> JobId {
     JobId::parse(&format!("{number:08}")).expect("an id")
 }
 
-fn job(number: usize, lane: &str) -> BulkJob {
+pub fn job(number: usize, lane: &str) -> BulkJob {
     BulkJob {
         id: id(number),
         kind: JobKind::LaneRetry,
@@ -87,7 +87,7 @@ fn anna() -> Actor {
     Actor::named("anna")
 }
 
-async fn take(journal: &dyn Journal) -> TakenJob {
+pub async fn take(journal: &dyn Journal) -> TakenJob {
     let taken = journal.take_job(LEASE_MS).await.expect("asked");
     taken.expect("a job is free")
 }

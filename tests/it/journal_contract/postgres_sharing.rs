@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 const INSTANCES: usize = 4;
 
-async fn open(store: &PostgresStore, instance: usize) -> Arc<PostgresJournal> {
+pub async fn open(store: &PostgresStore, instance: usize) -> Arc<PostgresJournal> {
     let name = format!("instance-{instance}");
     let journal = PostgresJournal::open(&store.url, &name, true).await;
     Arc::new(journal.expect("it opens"))
