@@ -41,6 +41,15 @@ pub trait JournalDecorator: Send + Sync + 'static {
         call: JournalCall,
         calling: impl Future<Output = Result<T, JournalError>> + Send,
     ) -> impl Future<Output = Result<T, JournalError>> + Send;
+
+    /// See [`JournalMaintenance::duty`].
+    fn duty(
+        &self,
+        name: &str,
+        ttl_ms: i64,
+    ) -> impl Future<Output = Result<bool, JournalError>> + Send {
+        self.around(JournalCall::Duty, self.inner().duty(name, ttl_ms))
+    }
 }
 
 /// Passes a call to `around`, unless its list is empty. A journal may answer an empty list without asking its
@@ -478,8 +487,7 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
-        let calling = self.inner().duty(name, ttl_ms);
-        self.around(JournalCall::Duty, calling).await
+        JournalDecorator::duty(self, name, ttl_ms).await
     }
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {

@@ -16,8 +16,9 @@ use crate::journal::{JournalError, JournalMaintenance};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// For how long an instance gets a duty, in milliseconds.
 const DUTY_MS: i64 = 25_000;
@@ -233,17 +234,4 @@ fn jittered(about: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rests_differ_and_stay_near() {
-        let rests: Vec<_> = (0..100)
-            .map(|_| jittered(Duration::from_secs(10)))
-            .collect();
-        let (shortest, longest) = (rests.iter().min(), rests.iter().max());
-        assert!(shortest >= Some(&Duration::from_secs(8)), "{rests:?}");
-        assert!(longest <= Some(&Duration::from_secs(12)), "{rests:?}");
-        assert_ne!(shortest, longest);
-    }
-}
+mod tests;
