@@ -24,7 +24,7 @@ on_stores!(@ many_postgres Postgres a_thousand_destinations_at_once_are_told_tog
 on_stores!(@ deaf Embedded what_fails_for_the_alerts_is_not_told);
 
 /// Has a call to a merchant fail; the next is due in an hour.
-async fn fail(api: &Api, merchant: &mut Merchant, id: &str) {
+pub async fn fail(api: &Api, merchant: &mut Merchant, id: &str) {
     api.register(with_ladder(id, merchant, &["1h", "1h", "1h"]))
         .await;
     merchant.call().await;

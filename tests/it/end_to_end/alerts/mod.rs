@@ -2,6 +2,7 @@
 
 mod destinations;
 mod server;
+mod turns;
 mod window;
 
 use crate::support::merchant::{Call, Merchant, Reaction};
