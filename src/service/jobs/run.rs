@@ -372,3 +372,6 @@ fn rest_after(job: &BulkJob, changed: usize) -> Duration {
     let many = u64::try_from(changed).unwrap_or(u64::MAX);
     Duration::from_micros(interval_us.saturating_mul(many))
 }
+
+#[cfg(test)]
+mod tests;

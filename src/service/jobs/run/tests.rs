@@ -1,0 +1,140 @@
+use super::*;
+use crate::clock::ManualClock;
+use crate::domain::destination::Destination;
+use crate::domain::headers::Headers;
+use crate::domain::lane::Lane;
+use crate::domain::lane_settings::CallRate;
+use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::priority::Priority;
+use crate::journal::Actor;
+use crate::journal::recorder::Recorder;
+use crate::journal::sqlite::SqliteJournal;
+use crate::schedule::memory::MemorySchedule;
+use crate::schedule::window::Window;
+use crate::schedule::{Limits, ScheduleError, SettingsSource};
+use crate::service::LaneRetryRequest;
+use bytes::Bytes;
+
+fn schedule() -> Arc<MemorySchedule> {
+    let limits = Limits {
+        lane_start: 2,
+        lane_cap: 16,
+        lease_ms: 60_000,
+        remember_ms: None,
+        settings_source: SettingsSource::Schedule,
+        window: Window::WHOLE,
+        early_ms: 0,
+    };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    Arc::new(MemorySchedule::new(clock, limits))
+}
+
+fn rate(per_second: f64) -> CallRate {
+    CallRate::per_second(per_second).expect("a rate")
+}
+
+/// A job with so many notifications per second, which this server has.
+fn run_at(per_second: f64) -> JobRun {
+    let service = Arc::new(Service::new(None, schedule()));
+    let anna = Actor::named("anna");
+    let job = service.new_job(JobKind::LaneRetry, rate(per_second), &anna, "");
+    let taken = TakenJob {
+        job,
+        fence: 1,
+        place: None,
+        passed: None,
+        waiting: Vec::new(),
+    };
+    JobRun::of(service, taken)
+}
+
+/// The sizes of steps that all fail with this error: until the job is left to others, but of `most` steps at most.
+async fn sizes_of_failing(run: &mut JobRun, error: &ServiceError, most: usize) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    while sizes.len() < most {
+        sizes.push(run.most);
+        match run.after_failure(error).await {
+            JobTurn::StepAt(_) => {}
+            JobTurn::LeftToOthers => break,
+            JobTurn::Over => panic!("the job goes on"),
+        }
+    }
+    sizes
+}
+
+fn schedule_away() -> ServiceError {
+    ScheduleError::Unavailable("it is away".to_string()).into()
+}
+
+#[tokio::test]
+async fn a_job_is_left_to_others_after_its_smallest_step_has_failed() {
+    for (per_second, expected) in [
+        (5.0, vec![1, 1, 1]),
+        (10.0, vec![2, 1, 1]),
+        (40.0, vec![8, 4, 2, 1]),
+        (500.0, vec![100, 50, 25, 12, 6, 3, 1]),
+    ] {
+        let mut run = run_at(per_second);
+        let sizes = sizes_of_failing(&mut run, &schedule_away(), 20).await;
+        assert_eq!(sizes, expected, "{per_second}");
+    }
+}
+
+/// No other server could go on with it.
+#[tokio::test]
+async fn a_job_is_not_left_to_others_while_the_journal_is_away() {
+    let away = ServiceError::Journal(JournalError::Unavailable("it is away".to_string()));
+    let sizes = sizes_of_failing(&mut run_at(40.0), &away, 9).await;
+    assert_eq!(sizes, [8, 4, 2, 1, 1, 1, 1, 1, 1]);
+}
+
+/// It is due in two hours.
+fn registration(number: usize) -> Registration {
+    let url = Destination::parse("https://shop.example/notify").expect("a URL");
+    Registration {
+        key: Key::new("t", &number.to_string()).expect("a key"),
+        target: Target::Url(url),
+        body: Bytes::from_static(b"paid"),
+        content_type: "text/plain".to_string(),
+        headers: Headers::default(),
+        start: Start::After(7_200_000),
+        ladder: None,
+        ack: None,
+        priority: Priority::Normal,
+        order: None,
+    }
+}
+
+#[tokio::test]
+async fn the_steps_of_a_job_grow_again_with_each_that_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let journal: Arc<dyn Journal> = Arc::new(journal.expect("it opens"));
+    let recorder = Arc::new(Recorder::start(journal.clone()));
+    let service = Arc::new(Service::new(Some(recorder), schedule()));
+    for number in 0..15 {
+        let registering = service.register(registration(number), Actor::unaudited("shop"));
+        registering.await.expect("registered");
+    }
+    let request = LaneRetryRequest {
+        lane: Lane::from_name("https://shop.example"),
+        rate: rate(40.0),
+        actor: Actor::named("anna"),
+        reason: String::new(),
+    };
+    service.retry_lane(request).await.expect("made");
+    let taken = journal.take_job(LEASE_MS).await.expect("asked");
+    let mut run = JobRun::of(service, taken.expect("it is free"));
+    let sizes = sizes_of_failing(&mut run, &schedule_away(), 3).await;
+    assert_eq!((sizes, run.most), (vec![8, 4, 2], 1));
+    let mut kept = Vec::new();
+    while kept.len() < 9 {
+        let before = run.current.job.counts.done;
+        let turn = run.step().await.expect("no store is away");
+        kept.push(run.current.job.counts.done - before);
+        if let JobTurn::Over = turn {
+            break;
+        }
+    }
+    assert_eq!(kept, [1, 2, 4, 8]);
+}
