@@ -3,6 +3,7 @@
 //!
 //! Duties take the time as an argument, so a test says what time it is.
 
+mod arriving;
 mod auditing;
 mod comparing;
 mod exporting;
