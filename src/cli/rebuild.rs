@@ -271,10 +271,11 @@ impl RebuildStores {
             .max()
             .unwrap_or(i64::MIN)
             .saturating_add(HAND_LEASE_WAIT_MS);
-        // If the clock was set back, it does not wait for longer all the same.
+        // What means an endpoint that was just made again was accepted a little later than now. If the clock was set back, it does
+        // not wait for longer than that all the same.
         let wait_ms = arrived_ms
             .saturating_sub(schedule.clock().now_ms())
-            .min(HAND_LEASE_WAIT_MS);
+            .min(2 * HAND_LEASE_WAIT_MS);
         if wait_ms <= 0 {
             return Ok(differences);
         }

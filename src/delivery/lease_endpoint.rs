@@ -62,7 +62,9 @@ impl Worker {
                         %error,
                         "the endpoint of a notification cannot be read now; trying again"
                     );
-                    error.may_pass()
+                    // Other servers can read it, since it was registered after this one did so last. What is pending for an
+                    // endpoint that this one does not know may have nobody else.
+                    error.may_pass() && self.endpoints.known(&name).is_none()
                 }
             };
             if !is_temporary {

@@ -102,8 +102,9 @@ impl Worker {
             let Some(name) = lane.endpoint() else {
                 return self.endpoints.signers(None, now_ms).is_err();
             };
-            let Some(endpoint) = self.endpoints.known(&name) else {
-                return !asks_again;
+            let Some(endpoint) = self.endpoints.known_for(&name, now_ms) else {
+                // One that is known cannot be read now.
+                return !asks_again || self.endpoints.known(&name).is_some();
             };
             self.endpoints.signers(Some(&endpoint), now_ms).is_err()
                 || !self.opens_client_key(&endpoint)

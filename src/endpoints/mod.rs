@@ -7,13 +7,10 @@
 //! lost endpoints says so to the next who asks; then every server forgets them.
 //!
 //! Once an endpoint was removed, another merchant may get its name. What is registered for the new one must never go to
-//! the URL that another server still knows. So what a server knows counts only for what was registered until
-//! [`KNOWN_FOR_MS`] after its last complete reading began; for what was registered later, it asks the store. And what
-//! means the new one is registered [`MADE_AGAIN_AFTER_MS`] after somebody has found the old one removed, at the earliest: a
-//! server that still knows the old one has read before that.
-//!
-//! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
-//! stay encrypted in memory; they are opened for each call. The default keys are few, and are kept opened.
+//! the URL that another server still knows. So what a server knows counts only for what was registered until two seconds after
+//! its last complete reading began; for what was registered later, it reads first what has changed. And what means the
+//! new one is registered three seconds after somebody has found the old one removed, at the earliest: a server that still
+//! knows the old one has read before that.
 
 pub mod default_key_store;
 pub mod default_keys;
@@ -24,6 +21,8 @@ pub mod first_default_key;
 mod in_schedule;
 mod known_default_keys;
 mod known_endpoints;
+mod reading_turns;
+mod readings;
 pub mod server_secret;
 pub mod store;
 
@@ -32,29 +31,16 @@ use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane::Lane;
 use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::EndpointRow;
 use crate::keyring::{Keyring, UnusableKey, no_key_signs};
 use default_keys::DefaultKeyring;
 use known_endpoints::KnownEndpoints;
-use std::collections::BTreeSet;
+use reading_turns::ReadingTurns;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
-use store::{ChangesReached, EndpointReading, EndpointStore, EndpointStoreError};
-use tokio_util::sync::CancellationToken;
+use store::{EndpointStore, EndpointStoreError};
 
-/// How often the store is asked what has changed.
-const ASK_EVERY: Duration = Duration::from_millis(500);
-/// How often everything is read again. After a database was restored from a backup, an endpoint may have older
-/// settings and an older number than this server has read.
-const READ_ALL_EVERY: Duration = Duration::from_secs(300);
-
-/// For how long after a complete reading has begun what it has found may be used for what is registered meanwhile, in
-/// milliseconds. Readings follow each other faster, unless the store fails.
-const KNOWN_FOR_MS: i64 = 2_000;
 /// How long after the removal of an endpoint was found another one of its name begins, in milliseconds. The clocks of two
-/// servers may differ by as much as this is longer than [`KNOWN_FOR_MS`].
+/// servers may differ by as much as this is longer than what was read counts.
 const MADE_AGAIN_AFTER_MS: i64 = 3_000;
 
 /// The endpoints of one store. The default has no store and no endpoints.
@@ -64,8 +50,7 @@ pub struct Endpoints {
     known: RwLock<KnownEndpoints>,
     /// The clock by which notifications are registered, if other servers use the store too.
     shared: Option<Arc<dyn Clock>>,
-    /// When the last complete reading began, in milliseconds since 1970 by that clock.
-    confirmed_ms: AtomicI64,
+    readings: ReadingTurns,
     keyring: Keyring,
     default_keys: DefaultKeyring,
 }
@@ -150,23 +135,38 @@ impl Endpoints {
 
     /// The endpoint of this name as this server knows it, if that may be used for something that is registered at this
     /// instant.
-    fn known_for(&self, name: &EndpointName, registered_ms: i64) -> Option<Arc<Endpoint>> {
-        let known_until_ms = match &self.shared {
-            Some(_) => (self.confirmed_ms.load(Ordering::Acquire)).saturating_add(KNOWN_FOR_MS),
-            None => i64::MAX,
+    #[must_use]
+    pub fn known_for(&self, name: &EndpointName, registered_ms: i64) -> Option<Arc<Endpoint>> {
+        let known = self.read();
+        let counts = match &self.shared {
+            Some(clock) => known.counts_for(registered_ms, clock.now_ms()),
+            None => true,
         };
-        (registered_ms <= known_until_ms)
-            .then(|| self.known(name))
-            .flatten()
+        known.by_name.get(name).filter(|_| counts).cloned()
     }
 
-    /// From when on what is registered for an endpoint means that one, if it is made at this instant under the name of one
-    /// that was found removed before. Both are milliseconds since 1970.
+    /// Likewise; reads first what has changed if what is known does not count for that instant.
+    async fn current(
+        &self,
+        name: &EndpointName,
+        registered_ms: i64,
+    ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
+        if let Some(known) = self.known_for(name, registered_ms) {
+            return Ok(Some(known));
+        }
+        if self.known(name).is_some() {
+            self.refresh_soon().await?;
+        }
+        Ok(self.known_for(name, registered_ms))
+    }
+
+    /// How long after one of its name was found removed an endpoint that is made again is what registrations mean, in
+    /// milliseconds.
     #[must_use]
-    pub fn made_again_ms(&self, at_ms: i64) -> i64 {
+    pub fn made_again_after_ms(&self) -> i64 {
         match &self.shared {
-            Some(_) => at_ms.saturating_add(MADE_AGAIN_AFTER_MS),
-            None => at_ms,
+            Some(_) => MADE_AGAIN_AFTER_MS,
+            None => 0,
         }
     }
 
@@ -180,8 +180,8 @@ impl Endpoints {
         name: &EndpointName,
         now_ms: i64,
     ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
-        if let Some(known) = self.known_for(name, now_ms) {
-            return Ok(Some(known));
+        if let Some(current) = self.current(name, now_ms).await? {
+            return Ok(Some(current));
         }
         let stored = match &self.store {
             Some(store) => store.find(name).await?,
@@ -201,8 +201,8 @@ impl Endpoints {
         name: &EndpointName,
         registered_ms: i64,
     ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
-        if let Some(known) = self.known_for(name, registered_ms) {
-            return Ok(Some(known));
+        if let Some(current) = self.current(name, registered_ms).await? {
+            return Ok(Some(current));
         }
         let Some(store) = &self.store else {
             return Ok(None);
@@ -250,19 +250,28 @@ impl Endpoints {
         if snapshot.destination.is_none()
             && let Some(name) = snapshot.lane.endpoint()
         {
-            let endpoint = self.known(&name);
+            let endpoint = self.known_for(&name, snapshot.registered_ms);
             let endpoint = endpoint.filter(|known| known.is_meant_by(snapshot.registered_ms));
             snapshot.destination = endpoint.map(|endpoint| endpoint.settings.url.clone());
         }
     }
 
-    /// Takes in an endpoint that this server has just set.
-    pub fn learn(&self, endpoint: &Endpoint) {
+    /// How many readings of what has changed have begun.
+    #[must_use]
+    pub fn readings_begun(&self) -> u64 {
+        self.readings.begun()
+    }
+
+    /// Takes in an endpoint that this server has just set. `begun` is how many readings had begun before that: one that began
+    /// since may have found it removed already, by another server, and then it is not used until it is read.
+    pub fn learn(&self, endpoint: &Endpoint, begun: u64) {
         let mut known = self.write();
-        let is_newer = (known.by_name.get(&endpoint.name))
-            .is_none_or(|before| before.version <= endpoint.version);
+        known.note_change(&endpoint.name);
+        let is_newer = match known.by_name.get(&endpoint.name) {
+            Some(before) => before.version <= endpoint.version,
+            None => self.readings.begun() == begun,
+        };
         if is_newer {
-            known.changed_here.insert(endpoint.name.clone());
             known
                 .by_name
                 .insert(endpoint.name.clone(), Arc::new(endpoint.clone()));
@@ -272,7 +281,7 @@ impl Endpoints {
     /// Forgets an endpoint that this server has just removed.
     pub fn forget(&self, name: &EndpointName) {
         let mut known = self.write();
-        known.changed_here.insert(name.clone());
+        known.note_change(name);
         known.by_name.remove(name);
     }
 
@@ -282,167 +291,12 @@ impl Endpoints {
         self.write().reported.insert(name.as_str().to_string())
     }
 
-    /// Reads what has changed since the last reading. There is one reading at a time: the first, then those of
-    /// [`Endpoints::run`].
-    ///
-    /// # Errors
-    /// If the store fails. What was read until then is used.
-    async fn refresh(&self) -> Result<(), EndpointStoreError> {
-        let Some(store) = &self.store else {
-            return Ok(());
-        };
-        let began_ms = self.now_ms();
-        loop {
-            let (reached, mut doubtful) = self.begin_reading();
-            let Some(changed) = store.changes(&reached).await? else {
-                return self.read_all(store).await;
-            };
-            doubtful.extend(self.write().take_page(changed.rows));
-            self.read_again(store, doubtful).await?;
-            self.write().reached = changed.reached;
-            if !changed.has_more {
-                self.confirmed_ms.store(began_ms, Ordering::Release);
-                return Ok(());
-            }
-        }
-    }
-
-    /// Begins a reading. Returns how far the changes were read before, and what this server has changed since then.
-    fn begin_reading(&self) -> (ChangesReached, BTreeSet<EndpointName>) {
-        let mut known = self.write();
-        let changed_here = std::mem::take(&mut known.changed_here);
-        (known.reached.clone(), changed_here)
-    }
-
-    /// Reads those endpoints one by one that this server has changed before or during a reading. Without this, a key that
-    /// was just removed here could sign again until the next reading. If it fails, they are read with the next one.
-    async fn read_again(
-        &self,
-        store: &EndpointStore,
-        mut doubtful: BTreeSet<EndpointName>,
-    ) -> Result<(), EndpointStoreError> {
-        while let Some(name) = doubtful.first().cloned() {
-            self.write().changed_here.remove(&name);
-            let found = store.find(&name).await;
-            let mut known = self.write();
-            let found = match found {
-                Ok(found) => found,
-                Err(error) => {
-                    known.changed_here.append(&mut doubtful);
-                    return Err(error);
-                }
-            };
-            if known.changed_here.contains(&name) {
-                continue;
-            }
-            doubtful.remove(&name);
-            if let Some(stored) = found {
-                known.take(EndpointRow {
-                    name: name.as_str().to_string(),
-                    number: stored.number,
-                    read: Ok(stored),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// The time by the clock that the servers share.
-    fn now_ms(&self) -> i64 {
-        self.shared.as_ref().map_or(0, |clock| clock.now_ms())
-    }
-
-    /// Reads everything again.
-    async fn read_all(&self, store: &EndpointStore) -> Result<(), EndpointStoreError> {
-        let began_ms = self.now_ms();
-        let (_, mut doubtful) = self.begin_reading();
-        let before: Vec<EndpointName> = self.read().by_name.keys().cloned().collect();
-        let (mut reading, mut names) = (EndpointReading::default(), BTreeSet::new());
-        while let Some(page) = store.read_more(&mut reading).await? {
-            names.extend(page.iter().map(|row| row.name.clone()));
-            doubtful.extend(self.write().take_page(page));
-        }
-        self.read_again(store, doubtful).await?;
-        let mut known = self.write();
-        known.reached = reading.reached();
-        if store.forgets() {
-            known.forget_lost(before, &names);
-        }
-        self.confirmed_ms.store(began_ms, Ordering::Release);
-        Ok(())
-    }
-
-    /// Keeps the endpoints and the default keys up to date until stopped. Neither waits for the other: what of one cannot
-    /// be read, or takes long to read, delays no change of the other. `now_ms` is the clock.
-    pub async fn run(
-        self: Arc<Self>,
-        now_ms: impl Fn() -> i64 + Send + Sync,
-        stop: CancellationToken,
-    ) {
-        let Some(store) = &self.store else {
-            return;
-        };
-        let keeping =
-            async { tokio::join!(self.keep_default_keys(now_ms), self.keep_endpoints(store)) };
-        stop.run_until_cancelled(keeping).await;
-    }
-
-    async fn keep_default_keys(&self, now_ms: impl Fn() -> i64) {
-        let mut logged = false;
-        loop {
-            tokio::time::sleep(ASK_EVERY).await;
-            let read = self.default_keys.refresh(&self.keyring, now_ms()).await;
-            report(read, "default keys", &mut logged);
-        }
-    }
-
-    async fn keep_endpoints(&self, store: &EndpointStore) {
-        let (mut read_all, mut logged) = (Instant::now(), false);
-        loop {
-            tokio::time::sleep(ASK_EVERY).await;
-            let read = if read_all.elapsed() < READ_ALL_EVERY {
-                self.refresh().await
-            } else {
-                let read = self.read_all(store).await;
-                if read.is_ok() {
-                    read_all = Instant::now();
-                }
-                read
-            };
-            report(read, "endpoints", &mut logged);
-        }
-    }
-
     fn read(&self) -> RwLockReadGuard<'_, KnownEndpoints> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, KnownEndpoints> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Logs a failed reading: once until one succeeds, because the next one follows at once.
-fn report(read: Result<(), EndpointStoreError>, what: &str, logged: &mut bool) {
-    match read {
-        Ok(()) => *logged = false,
-        // `health` logs that the store is unavailable.
-        Err(error) if *logged || error.may_pass() => {
-            tracing::debug!(
-                what,
-                %error,
-                "changes cannot be read now; what was read last stays in use"
-            );
-        }
-        Err(error) => {
-            *logged = true;
-            tracing::error!(
-                what,
-                %error,
-                "changes cannot be read; endpoints stay in use as they were read last, but nothing is signed with default \
-                 keys that cannot be read; trying again"
-            );
-        }
     }
 }
 

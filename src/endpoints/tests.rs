@@ -13,7 +13,10 @@ use crate::journal::{
     Actor, ChangingDefaultKeys, EndpointSet, ExpectedVersion, Journal, JournalError,
     RemovingEndpoint, SettingEndpoint,
 };
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 fn shop() -> EndpointName {
     EndpointName::parse("shop").expect("a name")
@@ -30,7 +33,7 @@ async fn set(store: &EndpointStore, number: u32) -> Endpoint {
         expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: 1_000,
-        made_again_ms: 1_000,
+        made_again_after_ms: 0,
     };
     match store.set(&setting).await.expect("set") {
         EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => endpoint,
@@ -43,7 +46,7 @@ async fn make_again(
     store: &EndpointStore,
     version: u32,
     number: u32,
-    made_again_ms: i64,
+    made_again_after_ms: i64,
 ) -> Endpoint {
     let settings = format!(r#"{{"url":"https://{number}.example/"}}"#);
     let setting = SettingEndpoint {
@@ -54,7 +57,7 @@ async fn make_again(
         expected: ExpectedVersion::Removed(version),
         actor: Actor::named("ops"),
         at_ms: 2_000,
-        made_again_ms,
+        made_again_after_ms,
     };
     match store.set(&setting).await.expect("set") {
         EndpointSet::Created(endpoint) => endpoint,
@@ -88,7 +91,7 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let (reached, doubtful) = endpoints.begin_reading();
     assert!(doubtful.is_empty());
     let changed = store.changes(&reached).await.expect("read").expect("some");
-    endpoints.learn(&set(&store, 3).await);
+    endpoints.learn(&set(&store, 3).await, endpoints.readings_begun());
     let left = endpoints.write().take_page(changed.rows.clone());
     assert_eq!((left.as_slice(), version()), ([shop()].as_slice(), Some(3)));
     // The other server changes it once more. The page has that already, or does not have it: either way it is found.
@@ -107,16 +110,16 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     assert_eq!(version(), None);
 
     // A reading sees the removal by another server before this one learns what it has set before that.
-    let set_here = make_again(&store, 4, 5, 2_000).await;
+    let begun = endpoints.readings_begun();
+    let set_here = make_again(&store, 4, 5, 0).await;
     remove(&store).await;
     endpoints.refresh().await.expect("read");
-    endpoints.learn(&set_here);
+    endpoints.learn(&set_here, begun);
+    assert_eq!(version(), None);
+    // Or it sees neither.
+    endpoints.learn(&set_here, endpoints.readings_begun());
     assert_eq!(version(), Some(set_here.version));
     endpoints.refresh().await.expect("read");
-    assert_eq!(version(), None);
-    endpoints.learn(&set_here);
-    let store = endpoints.store().expect("given");
-    endpoints.read_all(store).await.expect("read");
     assert_eq!(version(), None);
 }
 
@@ -132,27 +135,42 @@ async fn what_this_server_has_read_does_not_count_for_what_is_registered_long_af
     let endpoints = opening.await.expect("read");
     // The last reading was as long before the removal as can be.
     remove(&store).await;
-    let made_again_ms = endpoints.made_again_ms(10_000);
-    make_again(&store, 1, 2, made_again_ms).await;
+    make_again(&store, 1, 2, 11_000).await;
     let used = async |at_ms| {
         let registering = endpoints.find(&shop(), at_ms).await.expect("read");
         let pending = endpoints.of_pending(&shop(), at_ms).await.expect("read");
         assert_eq!(registering, pending);
         pending.map(|endpoint| (endpoint.version, endpoint.is_meant_by(at_ms)))
     };
-    assert_eq!(used(12_000).await, Some((1, true)));
-    assert_eq!(used(12_001).await, Some((2, false)), "the store is asked");
-    assert_eq!(used(made_again_ms).await, Some((2, true)));
-    clock.advance(500);
-    endpoints.refresh().await.expect("read");
-    assert_eq!(used(12_000).await, Some((2, false)));
-    // A clock that is set back makes it ask until the next reading.
+    assert_eq!(used(11_000).await, Some((1, true)));
+    assert_eq!(used(13_001).await, Some((2, true)), "it reads");
+    assert_eq!(used(11_000).await, Some((2, false)));
+    // What was read before the clock was set back counts from the instant that it shows now.
     clock.set_back_to(1_000);
-    endpoints.refresh().await.expect("read");
     remove(&store).await;
-    assert_eq!(used(3_000).await.map(|used| used.0), Some(2));
-    let found = endpoints.find(&shop(), 3_001).await.expect("read");
-    assert_eq!(found, None, "it was removed");
+    assert_eq!(used(1_000).await.map(|used| used.0), Some(2));
+    assert_eq!(endpoints.find(&shop(), 3_001).await.expect("read"), None);
+    assert!(endpoints.known(&shop()).is_none());
+}
+
+/// Those who wait for a reading while one runs share the next one.
+#[tokio::test]
+async fn what_was_not_read_in_time_is_read_once_for_all() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let store = EndpointStore::Journal(Arc::new(journal.expect("it opens")));
+    set(&store, 1).await;
+    let shared: Arc<dyn Clock> = Arc::new(ManualClock::at(10_000));
+    let opening = Endpoints::open(Some(store.clone()), Some(shared));
+    let endpoints = opening.await.expect("read");
+    let (name, begun) = (shop(), endpoints.readings_begun());
+    let asking = (0..100).map(|_| endpoints.find(&name, 20_000));
+    let found = futures_util::future::join_all(asking).await;
+    for found in found {
+        assert_eq!(found.expect("read").map(|found| found.version), Some(1));
+    }
+    // The first one reads, and all others share the next reading.
+    assert_eq!(endpoints.readings_begun() - begun, 2);
 }
 
 /// A journal that can be told to answer nobody who asks what has changed of endpoints.

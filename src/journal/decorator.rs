@@ -48,7 +48,10 @@ pub trait JournalDecorator: Send + Sync + 'static {
         name: &str,
         ttl_ms: i64,
     ) -> impl Future<Output = Result<bool, JournalError>> + Send {
-        self.around(JournalCall::Duty, self.inner().duty(name, ttl_ms))
+        async move {
+            let calling = self.inner().duty(name, ttl_ms);
+            self.around(JournalCall::Duty, calling).await
+        }
     }
 }
 

@@ -57,9 +57,9 @@ pub struct SettingEndpoint {
     pub actor: Actor,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// If one of this name was removed: from when on what is registered means the new one, at the earliest, in milliseconds
-    /// since 1970. By then, every server must know of the removal.
-    pub made_again_ms: i64,
+    /// If one of this name was removed: how long after that was found what is registered means the new one, in milliseconds.
+    /// By then, every server must know of the removal.
+    pub made_again_after_ms: i64,
 }
 
 /// Keys of an endpoint, and the master key that encrypted them.
@@ -189,8 +189,7 @@ pub fn effect(
     };
     let made_again_ms = match (live, &before) {
         (Some(stored), _) => stored.endpoint.settings.made_again_ms,
-        // After the removal, also if the clock was set back since.
-        (None, Some(removed)) => Some((setting.made_again_ms).max(removed.endpoint.changed_ms + 1)),
+        (None, Some(removed)) => Some(setting.made_again_ms(removed.endpoint.changed_ms)),
         (None, None) => None,
     };
     let settings = EndpointSettings {
@@ -248,10 +247,7 @@ pub fn effect_on_unreadable(row: UnreadableRow, setting: &SettingEndpoint) -> En
     };
     // What was registered for one that was removed before must not go to this one.
     let made_again_ms = match row.is_removed {
-        true => {
-            let removed_ms = row.changed_ms.unwrap_or_default();
-            Some((setting.made_again_ms).max(removed_ms + 1))
-        }
+        true => Some(setting.made_again_ms(row.changed_ms.unwrap_or_default())),
         false => row.created_ms,
     };
     EndpointSet::Changed(Endpoint {
@@ -270,6 +266,13 @@ pub fn effect_on_unreadable(row: UnreadableRow, setting: &SettingEndpoint) -> En
 }
 
 impl SettingEndpoint {
+    /// From when on what is registered means this endpoint, if one of its name was removed at that instant.
+    fn made_again_ms(&self, removed_ms: i64) -> i64 {
+        // After the removal, also if the clock was set back since.
+        let found_ms = self.at_ms.max(removed_ms.saturating_add(1));
+        found_ms.saturating_add(self.made_again_after_ms)
+    }
+
     /// The fingerprint of the master key that encrypted what this request contains.
     pub(super) fn master_key(&self) -> Option<&str> {
         let keys = self.keys.as_ref();

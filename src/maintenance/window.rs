@@ -52,6 +52,8 @@ pub struct WindowLoader {
     /// The parts of the schedule that were out of reach when something was loaded: they did not get it. Of these nothing is
     /// noted until they are in reach when a run begins, and then it begins with what they lack.
     left_out: BTreeSet<usize>,
+    /// Whether the schedule has noted less than was loaded when something was noted last.
+    is_cut: bool,
     run: Option<LoadRun>,
     leaving: Option<Leaving>,
     /// When content is to be left next, in milliseconds since 1970.
@@ -83,6 +85,7 @@ impl WindowLoader {
             schedule,
             progress: None,
             left_out: BTreeSet::new(),
+            is_cut: false,
             run: None,
             leaving: None,
             leave_next_ms: i64::MIN,
@@ -247,10 +250,12 @@ impl WindowLoader {
         let noted_ms = self.progress.map_or(i64::MIN, |known| known.noted_ms);
         // It may also be behind what is noted, after the clock was set back.
         let is_far = !(0..NOTED_EVERY_MS).contains(&loaded.until_ms.saturating_sub(noted_ms));
-        let progress = match is_far || has_more_to_tell {
+        // Else each run would read that stretch until then.
+        let progress = match is_far || has_more_to_tell || self.is_cut {
             true => {
                 let noting = self.schedule.set_loaded_until(loaded, &self.left_out);
                 let noted_ms = noting.await?;
+                self.is_cut = noted_ms < loaded.until_ms;
                 LoadProgress {
                     loaded_until_ms: noted_ms,
                     noted_ms,
@@ -283,6 +288,7 @@ impl Duty for WindowLoader {
     fn start_over(&mut self) {
         self.progress = None;
         self.left_out.clear();
+        self.is_cut = false;
         self.run = None;
         self.leaving = None;
     }

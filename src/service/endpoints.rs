@@ -340,7 +340,7 @@ impl Service {
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
         let store = self.endpoint_store()?;
-        let at_ms = self.clock.now_ms();
+        let begun = self.endpoints.readings_begun();
         let setting = SettingEndpoint {
             name: name.clone(),
             settings,
@@ -348,8 +348,8 @@ impl Service {
             sealed_with,
             expected,
             actor: actor.clone(),
-            at_ms,
-            made_again_ms: self.endpoints.made_again_ms(at_ms),
+            at_ms: self.clock.now_ms(),
+            made_again_after_ms: self.endpoints.made_again_after_ms(),
         };
         let set = with_timeout(store.set(&setting)).await?;
         let is_unchanged = matches!(set, EndpointSet::Unchanged(_));
@@ -364,7 +364,7 @@ impl Service {
             }
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
-        self.endpoints.learn(endpoint);
+        self.endpoints.learn(endpoint, begun);
         self.bring_limits(store, name).await;
         if is_unchanged {
             return Ok(Some(reply));

@@ -96,7 +96,8 @@ impl Service {
 
     /// The ack rule of the endpoint that a notification names, at this moment. `None` if there is no such endpoint.
     fn ack_of_endpoint(&self, snapshot: &Snapshot) -> Option<AckRule> {
-        let endpoint = self.endpoints.known(&snapshot.lane.endpoint()?)?;
+        let name = snapshot.lane.endpoint()?;
+        let endpoint = self.endpoints.known_for(&name, snapshot.registered_ms)?;
         let is_meant = endpoint.is_meant_by(snapshot.registered_ms);
         let own = endpoint.settings.ack.clone();
         is_meant.then(|| own.unwrap_or_else(AckRule::standard))

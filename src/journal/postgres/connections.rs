@@ -29,6 +29,9 @@ const WRITERS: usize = 4;
 /// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists
 /// do not delay the recording of attempts.
 const READERS: usize = 4;
+/// Maximum number of connections that read at a time which endpoints have changed. Attempts wait for these readings if they come
+/// late, so slow lists do not delay them either.
+const SETTINGS_READERS: usize = 1;
 /// How long a call waits while all connections of its kind are in use.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long a call that writes may take.
@@ -38,8 +41,14 @@ const LONGEST_READ: Duration = Duration::from_secs(8);
 /// A connection that was idle for this long is closed and not used again, because firewalls drop idle
 /// connections without notice.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
-/// How long the server may use its plans of statements. It chose them by the sizes that the tables had then.
+/// How long the server may use its plans of statements on a connection that makes many calls. It chose them by the sizes that
+/// the tables had then.
 const LONGEST_PLANNED: Duration = Duration::from_secs(2);
+/// So many calls are many. A server that has nothing to do makes about ten calls a second, and to plan a statement takes longer
+/// than to execute it.
+const MANY_CALLS: u32 = 100;
+/// How long it may use them at all: other servers may fill the tables meanwhile.
+const LONGEST_PLANNED_IDLE: Duration = Duration::from_secs(20);
 /// Maximum number of tries of a call that is in conflict with other sessions.
 const MOST_TRIES: usize = 5;
 
@@ -74,6 +83,7 @@ pub(super) struct Connections {
     idle: Mutex<IdleConnections>,
     writers: Semaphore,
     readers: Semaphore,
+    settings_readers: Semaphore,
 }
 
 /// The connections that no call uses, and what is known of all connections.
@@ -92,6 +102,8 @@ struct PooledConnection {
     connection: PgConnection,
     /// When the server last discarded the plans of this connection, or the connection was opened.
     planned: Instant,
+    /// Number of calls since then.
+    calls: u32,
     idle_since: Instant,
 }
 
@@ -102,6 +114,7 @@ impl Connections {
             idle: Mutex::default(),
             writers: Semaphore::new(WRITERS),
             readers: Semaphore::new(READERS),
+            settings_readers: Semaphore::new(SETTINGS_READERS),
         }
     }
 
@@ -120,6 +133,14 @@ impl Connections {
     /// Makes a call that only reads.
     pub(super) async fn read<C: PostgresCall>(&self, call: &C) -> Result<C::Reply, JournalError> {
         self.run(call, &self.readers, LONGEST_READ).await
+    }
+
+    /// Makes a call that reads which endpoints have changed.
+    pub(super) async fn read_settings<C: PostgresCall>(
+        &self,
+        call: &C,
+    ) -> Result<C::Reply, JournalError> {
+        self.run(call, &self.settings_readers, LONGEST_READ).await
     }
 
     /// Whether the last write failed, or a connection was found broken since then.
@@ -144,6 +165,7 @@ impl Connections {
             let readers = u32::try_from(READERS).unwrap_or(u32::MAX);
             let held = self.writers.acquire_many(writers).await;
             let held = (held, self.readers.acquire_many(readers).await);
+            let held = (held, self.settings_readers.acquire().await);
             drop(held);
         };
         // After this limit, a call may still be running. Its connection is closed when the call ends, since
@@ -228,6 +250,7 @@ impl Connections {
                 let pooled = PooledConnection {
                     connection: connect(&self.options).await?,
                     planned: Instant::now(),
+                    calls: 0,
                     idle_since: Instant::now(),
                 };
                 Ok((pooled, breaks, true))
@@ -261,10 +284,15 @@ impl Connections {
 
 impl PooledConnection {
     async fn run<C: PostgresCall>(&mut self, call: &C) -> Result<C::Reply, PostgresFailure> {
-        if self.planned.elapsed() > LONGEST_PLANNED {
+        let longest = match self.calls < MANY_CALLS {
+            true => LONGEST_PLANNED_IDLE,
+            false => LONGEST_PLANNED,
+        };
+        if self.planned.elapsed() > longest {
             self.connection.execute("DISCARD PLANS").await?;
-            self.planned = Instant::now();
+            (self.planned, self.calls) = (Instant::now(), 0);
         }
+        self.calls = self.calls.saturating_add(1);
         call.run(&mut self.connection).await
     }
 }

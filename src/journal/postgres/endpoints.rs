@@ -56,7 +56,7 @@ impl JournalEndpoints for PostgresJournal {
         limit: usize,
     ) -> Result<Vec<EndpointRow>, JournalError> {
         let call = FindEndpointChanges { number, limit };
-        self.connections.read(&call).await
+        self.connections.read_settings(&call).await
     }
 }
 

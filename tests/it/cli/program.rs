@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// What a finished program leaves behind.
+#[derive(Debug)]
 pub struct Finished {
     pub status: i32,
     pub stdout: String,

@@ -129,7 +129,8 @@ async fn a_release_is_not_undone_by_the_server_that_wrote_the_hold() {
     let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     let lease = claimed.leases.into_iter().next().expect("it is due");
     let endpoints = no_endpoints();
-    endpoints.learn(&endpoint(&name, &merchant.url("/")));
+    let begun = endpoints.readings_begun();
+    endpoints.learn(&endpoint(&name, &merchant.url("/")), begun);
     let dispatcher = Dispatcher::new(
         Arc::new(client()),
         schedule.clone(),

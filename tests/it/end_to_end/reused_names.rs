@@ -4,11 +4,12 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::proxy::{Line, Proxy};
-use crate::support::ringback::{Server, Stores};
+use crate::support::ringback::{Server, Stores, registration};
 use crate::support::{short_pause, within};
 use reqwest::Method;
-use ringback::config::{JournalConfig, PostgresUrl};
+use ringback::config::{JournalConfig, PostgresUrl, ServeConfig};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 on_stores!(
     what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name,
@@ -48,9 +49,12 @@ async fn put_again(server: &Server, merchant: &Merchant) -> (u16, Value) {
     answer
 }
 
+fn asked(id: &str) -> Value {
+    json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}") })
+}
+
 async fn register(server: &Server, id: &str) -> Value {
-    let asked = json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}") });
-    server.register(asked).await
+    server.register(asked(id)).await
 }
 
 async fn send_again(server: &Server, id: &str, how: &str) -> (u16, Value) {
@@ -220,9 +224,18 @@ async fn what_another_server_still_knows_is_not_used_for_the_new_one(stores: Sto
     const MANY: usize = 12;
     let mut old = Merchant::start().await;
     let mut new = Merchant::start().await;
-    let server = Server::start(stores).await;
+    let mut hanging = Merchant::scripted(vec![], Reaction::Hang).await;
+    // One attempt takes all its time, so it sends nothing of what follows.
+    let busy = |config: &mut ServeConfig| {
+        config.delivery.concurrency = 1;
+        config.delivery.timeout = Duration::from_secs(60);
+    };
+    let server = Server::start_as(stores, busy).await;
     put(&server, &old).await;
+    server.register(registration("hanging", &hanging)).await;
+    hanging.call().await;
     let mut config = server.config().clone();
+    config.delivery.concurrency = 100;
     let JournalConfig::Postgres(url) = &config.journal else {
         panic!("in PostgreSQL");
     };
@@ -236,7 +249,14 @@ async fn what_another_server_still_knows_is_not_used_for_the_new_one(stores: Sto
     for number in 0..MANY {
         register(&server, &number.to_string()).await;
     }
-    // Each is sent by the server that reads, or by the other one once it can read again.
+    // While it reads nothing it sends nothing of that.
+    let lane = "/v1/lanes/endpoint%3Ashop-1";
+    let is_claimed = within("the other one to claim", async {
+        while server.call(Method::GET, lane, None).await.1["in_flight"] == 0 {
+            short_pause().await;
+        }
+    });
+    is_claimed.await;
     line.set(Line::Passes).await;
     for _ in 0..MANY {
         new.call().await;

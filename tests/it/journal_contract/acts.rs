@@ -286,7 +286,7 @@ fn setting(settings: &str, keys: Option<Vec<EndpointKey>>) -> SettingEndpoint {
         expected: ExpectedVersion::Any,
         actor: anna(),
         at_ms: START_MS,
-        made_again_ms: START_MS,
+        made_again_after_ms: 0,
     }
 }
 

@@ -27,7 +27,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: START_MS,
-        made_again_ms: START_MS,
+        made_again_after_ms: 0,
     }
 }
 

@@ -44,7 +44,7 @@ async fn set_over(
         expected,
         actor: Actor::named("ops"),
         at_ms,
-        made_again_ms: at_ms,
+        made_again_after_ms: 0,
     };
     journal.set_endpoint(&setting).await.expect("set")
 }

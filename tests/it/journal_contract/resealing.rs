@@ -82,7 +82,7 @@ async fn set(
         expected: ExpectedVersion::Any,
         actor: actor(),
         at_ms: START_MS,
-        made_again_ms: START_MS,
+        made_again_after_ms: 0,
     };
     let set = journal.set_endpoint(&setting).await.expect("set");
     assert!(matches!(set, EndpointSet::Created(_)), "{set:?}");

@@ -46,7 +46,7 @@ const ROOMS: &[Room] = &[
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("keyring", "domain", "getrandom"),
-    Room("endpoints", "domain schedule journal keyring", "tokio tokio_util tracing std::time"),
+    Room("endpoints", "domain clock schedule journal keyring", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
     Room("access", "domain journal", "getrandom tokio tokio_util tracing std::time"),
 

@@ -15,7 +15,10 @@ if began then
   local leaves, horizon = tonumber(known[1] or nil), tonumber(known[2] or nil) or 0
   -- What was left out is due after the whole horizon.
   local most = began + math.floor(horizon / 2)
-  if leaves and leaves >= began - tonumber(ARGV[8]) and tonumber(noted) > most then noted = text_of(most) end
+  -- An instant that is ahead is from before the clock was set back.
+  local lasts = tonumber(ARGV[8])
+  local may_leave = leaves and leaves >= began - lasts and leaves <= NOW + lasts
+  if may_leave and tonumber(noted) > most then noted = text_of(most) end
 end
 call('HSET', META, 'loaded_until', noted)
 return { NOW, WRITES, noted }

@@ -81,7 +81,7 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
             expected: ExpectedVersion::Any,
             actor: Actor::named("ops"),
             at_ms: 1_000,
-            made_again_ms: 1_000,
+            made_again_after_ms: 0,
         };
         store.set(&setting).await.expect("set");
     }
