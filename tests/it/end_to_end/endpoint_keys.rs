@@ -1,4 +1,4 @@
-//! Signing keys of endpoints: rotation, verified by programs that are not ours, and what happens without the master
+//! Signing keys of endpoints: rotation, verified by libraries that are not ours, and what happens without the master
 //! key.
 
 use super::on_journaled_stores;
@@ -25,6 +25,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
 use zeroize::Zeroizing;
 
 on_journaled_stores!(
@@ -64,36 +65,70 @@ fn naming(id: &str) -> Value {
     json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}") })
 }
 
-/// Gives a call to programs that verify it, in two languages. `key` is a secret or a public key.
+/// Gives a call to libraries that are not ours, in Python and in Rust, and to the programs of `docs/merchants.md`, in Python and
+/// on Node.js. All agree. `key` is a secret or a public key.
 async fn is_verified(call: &Call, key: &str) -> bool {
-    let verifier = if key.starts_with("whpk_") {
-        "verify_v1a"
-    } else {
-        "verify"
+    let is_public = key.starts_with("whpk_");
+    let timestamp = call.header("Webhook-Timestamp");
+    let given = [
+        call.header("Webhook-Id"),
+        timestamp,
+        call.header("Webhook-Signature"),
+        key,
+    ];
+    let verifier = match is_public {
+        true => "verify_v1a",
+        false => "verify",
     };
     let mut verdicts = Vec::new();
-    for (mut program, ending) in [(python(), "py"), (node(), "mjs")] {
-        let file = format!("fixtures/verify/{verifier}.{ending}");
-        let timestamp = call.header("Webhook-Timestamp");
-        let mut child = program
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
-            .args([call.header("Webhook-Id"), timestamp])
-            .args([call.header("Webhook-Signature"), key, timestamp])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("an interpreter");
-        let mut input = child.stdin.take().expect("piped");
-        input.write_all(&call.body).await.expect("written");
-        drop(input);
-        let ended = within("the verifier", child.wait())
-            .await
-            .expect("a status");
-        verdicts.push(ended.success());
+    for (program, ending) in [(python(), "py"), (node(), "mjs")] {
+        let file = format!("{verifier}.{ending}");
+        let given: Vec<&str> = given.into_iter().chain([timestamp]).collect();
+        let status = run_verifier(program, &file, &given, &call.body).await;
+        verdicts.push(status == Some(0));
     }
-    assert_eq!(verdicts[0], verdicts[1], "Python and Node.js agree");
+    // The libraries of Standard Webhooks take texts alone.
+    let is_text = std::str::from_utf8(&call.body).is_ok();
+    if is_public || is_text {
+        let file = "verify_with_libraries.py";
+        match run_verifier(python(), file, &given, &call.body).await {
+            Some(0) => verdicts.push(true),
+            Some(3) => verdicts.push(false),
+            status => panic!("the libraries do not run: {status:?}"),
+        }
+    }
+    if !is_public && is_text {
+        let library = standardwebhooks::Webhook::new(key).expect("a secret");
+        let at_s = timestamp.parse().expect("seconds");
+        let signed = library.sign(given[0], at_s, &call.body).expect("a text");
+        verdicts.push(given[2].split(' ').any(|signature| signature == signed));
+    }
+    let agree = verdicts.iter().all(|verdict| *verdict == verdicts[0]);
+    assert!(agree, "{key}: {verdicts:?}");
     verdicts[0]
+}
+
+/// The exit status of a program in `fixtures/verify` that gets this body.
+async fn run_verifier(
+    mut program: Command,
+    file: &str,
+    arguments: &[&str],
+    body: &[u8],
+) -> Option<i32> {
+    let file = Path::new("fixtures/verify").join(file);
+    let mut child = program
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("an interpreter");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(body).await.expect("written");
+    drop(input);
+    let ended = within("the verifier", child.wait()).await;
+    ended.expect("a status").code()
 }
 
 /// Sends JSON, a form and bytes that are not UTF-8. Checks who verifies the calls, in which order they were signed,

@@ -135,11 +135,19 @@ fn named(variable: &str, otherwise: &str) -> Command {
     Command::new(std::env::var_os(variable).unwrap_or_else(|| otherwise.into()))
 }
 
-/// Python, as the tests found it, with the directory in which `make test` put the library.
+/// Python, as the tests found it, with the directories in which `make test` put the libraries.
 pub fn python() -> Command {
     let mut python = named("RINGBACK_TEST_PYTHON", "python3");
-    if let Some(library) = std::env::var_os("RINGBACK_TEST_STANDARDWEBHOOKS") {
-        python.env("PYTHONPATH", library);
+    let libraries: Vec<OsString> = [
+        "RINGBACK_TEST_STANDARDWEBHOOKS",
+        "RINGBACK_TEST_PYCRYPTODOME",
+    ]
+    .iter()
+    .filter_map(std::env::var_os)
+    .collect();
+    if !libraries.is_empty() {
+        let path = std::env::join_paths(libraries).expect("no separator in them");
+        python.env("PYTHONPATH", path);
     }
     // It would leave compiled files beside the sources.
     python.env("PYTHONDONTWRITEBYTECODE", "1");
