@@ -170,15 +170,16 @@ pub fn patched(
             "null removes no keys; `[]` removes all of them, DELETE /v1/endpoints/{name}/keys/{id} removes one",
         );
     }
+    let keys = read_keys(keys, &mut errors);
     let client_key = read_client_key(client_key, &mut errors);
-    // The client key was read above. Here, copies of it would be made that nobody overwrites.
+    // The keys were read above. Here, copies of them would be made that nobody overwrites.
     let named = FIELDS.into_iter().zip(fields);
     let named = named.filter_map(|(name, text)| Some((name, text?)));
     let patches: Vec<(&str, Patch<'_>)> = named
-        .filter(|(name, _)| *name != "client_key")
+        .filter(|(name, _)| !matches!(*name, "client_key" | "keys"))
         .map(|(name, text)| (name, read_patch(name, text, &mut errors)))
         .collect();
-    let (Ok(client_key), true) = (client_key, errors.is_empty()) else {
+    let (Ok(client_key), Ok(keys), true) = (client_key, keys, errors.is_empty()) else {
         return Err(InvalidRequest::Fields(errors));
     };
     let syntax = |error| InvalidRequest::Unreadable(UnreadableJson::Syntax(error));
@@ -187,8 +188,8 @@ pub fn patched(
     let document = merged(&document, &patches).map_err(InvalidRequest::Unreadable)?;
     let EndpointRequest {
         settings: read,
-        keys,
         tls,
+        ..
     } = parse(&document, longest_timeout)?;
     let is_named = |name| named.contains(&name);
     let settings = EndpointSettings {

@@ -16,6 +16,9 @@ use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 use utoipa::ToSchema;
 
+const NO_KEYS: &str = "the endpoint has no signing key of its own, so its calls are signed with the default keys; all receivers \
+                       without keys share these, so each of them can forge calls to the others";
+
 /// An endpoint in an answer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Endpoint)]
@@ -36,6 +39,9 @@ pub struct EndpointView<'a> {
     /// Until when the default secret of the server signs along with the keys.
     #[schema(required, format = DateTime)]
     default_secret_until: Option<String>,
+    /// What it means that the endpoint has no keys of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -82,6 +88,15 @@ pub struct SettingsView<'a> {
 }
 
 impl<'a> EndpointView<'a> {
+    /// The view of an endpoint in a list: the warning would stand there many times.
+    #[must_use]
+    pub fn in_list(endpoint: &'a Endpoint) -> Self {
+        Self {
+            warning: None,
+            ..Self::of(endpoint)
+        }
+    }
+
     /// The view of an endpoint.
     #[must_use]
     pub fn of(endpoint: &'a Endpoint) -> Self {
@@ -99,6 +114,7 @@ impl<'a> EndpointView<'a> {
                 .map(display_ms),
             ca_expires_at: ca.and_then(Certificates::last_expires_ms).map(display_ms),
             default_secret_until: endpoint.keys.default_until_ms().map(display_ms),
+            warning: endpoint.keys.list().is_empty().then_some(NO_KEYS),
             created_at: display_ms(endpoint.created_ms),
             changed_at: display_ms(endpoint.changed_ms),
         }

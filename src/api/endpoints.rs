@@ -140,7 +140,7 @@ pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Pro
         items: page
             .items
             .iter()
-            .map(|endpoint| EndpointView::of(endpoint))
+            .map(|endpoint| EndpointView::in_list(endpoint))
             .collect(),
         next_cursor: page.next.as_ref().map(EndpointName::as_str),
     };

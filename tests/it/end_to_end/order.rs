@@ -13,18 +13,21 @@ on_stores!(@ ordered_embedded Embedded
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    a_strict_number_is_sent_after_the_lower_one_has_died
     strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_stores!(@ ordered_redis Redis
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    a_strict_number_is_sent_after_the_lower_one_has_died
     strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_stores!(@ ordered_postgres Postgres
     the_highest_number_ends_lower_ones_that_wait
     an_attempt_in_flight_is_not_undone_and_has_no_next_one
     a_strict_number_waits_until_the_lower_ones_have_ended
+    a_strict_number_is_sent_after_the_lower_one_has_died
     strict_numbers_of_one_batch_arrive_in_their_order
 );
 on_several_redis!(
@@ -223,6 +226,32 @@ async fn a_strict_number_waits_until_the_lower_ones_have_ended(stores: Stores) {
     refused(&server, ordered(&merchant, "0", 0, "strict"), "2").await;
     server.stop().await;
     assert!(merchant.arrived().is_none());
+}
+
+async fn a_strict_number_is_sent_after_the_lower_one_has_died(stores: Stores) {
+    let bad = Reaction::fail();
+    let mut merchant = Merchant::scripted(vec![bad.clone(), bad], Reaction::success()).await;
+    let server = Server::start(stores).await;
+    change_lane(&server, &merchant, "hold").await;
+    for number in 1..=3 {
+        let mut asked = ordered(&merchant, &number.to_string(), number, "strict");
+        asked["ladder"] = json!({ "intervals": if number == 1 { vec!["50ms"] } else { vec![] } });
+        assert_eq!(register(&server, asked).await.0, 201);
+    }
+    change_lane(&server, &merchant, "release").await;
+    // The first one has two attempts, and dies. The others go on after that, in their order.
+    for id in ["1", "1", "2", "3"] {
+        assert_eq!(merchant.call().await.body, format!("id={id}").into_bytes());
+    }
+    assert_eq!(
+        server.until_state("1", "dead").await["cause"],
+        "ladder_exhausted"
+    );
+    for id in ["2", "3"] {
+        let sent = server.until_state(id, "delivered").await;
+        assert_eq!(sent["attempts"].as_array().map(Vec::len), Some(1), "{sent}");
+    }
+    server.stop().await;
 }
 
 async fn an_order_needs_a_journal(stores: Stores) {
