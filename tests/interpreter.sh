@@ -4,7 +4,7 @@
 #
 #   tests/interpreter.sh python             prints the path of Python, 3.9 or newer
 #   tests/interpreter.sh node               prints the path of Node.js, 18 or newer
-#   tests/interpreter.sh standardwebhooks   prints the directory of that Python package, if Python has none
+#   tests/interpreter.sh standardwebhooks   prints the directory of that Python package
 #   tests/interpreter.sh pycryptodome       prints the directory of that Python package
 #   tests/interpreter.sh schemathesis       prints the directory of the tester of the HTTP API and what it needs
 #

@@ -31,6 +31,7 @@ use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane::Lane;
 use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
+use crate::journal::StoredEndpoint;
 use crate::keyring::{Keyring, UnusableKey, no_key_signs};
 use default_keys::DefaultKeyring;
 use known_endpoints::KnownEndpoints;
@@ -145,7 +146,9 @@ impl Endpoints {
         known.by_name.get(name).filter(|_| counts).cloned()
     }
 
-    /// Likewise; reads first what has changed if what is known does not count for that instant.
+    /// Likewise; a journal is asked first what has changed if what is known does not count for that instant. It must be past:
+    /// then what a reading finds that begins now counts in any case. A schedule has parts, of which one may be away, so it is
+    /// asked for each endpoint.
     async fn current(
         &self,
         name: &EndpointName,
@@ -154,10 +157,13 @@ impl Endpoints {
         if let Some(known) = self.known_for(name, registered_ms) {
             return Ok(Some(known));
         }
-        if self.known(name).is_some() {
-            self.refresh_soon().await?;
+        match &self.store {
+            Some(EndpointStore::Journal(_)) if self.known(name).is_some() => {
+                self.refresh_soon().await?;
+                Ok(self.known(name))
+            }
+            _ => Ok(None),
         }
-        Ok(self.known_for(name, registered_ms))
     }
 
     /// How long after one of its name was found removed an endpoint that is made again is what registrations mean, in
@@ -167,6 +173,16 @@ impl Endpoints {
         match &self.shared {
             Some(_) => MADE_AGAIN_AFTER_MS,
             None => 0,
+        }
+    }
+
+    async fn stored(
+        &self,
+        name: &EndpointName,
+    ) -> Result<Option<StoredEndpoint>, EndpointStoreError> {
+        match &self.store {
+            Some(store) => store.find(name).await,
+            None => Ok(None),
         }
     }
 
@@ -183,10 +199,7 @@ impl Endpoints {
         if let Some(current) = self.current(name, now_ms).await? {
             return Ok(Some(current));
         }
-        let stored = match &self.store {
-            Some(store) => store.find(name).await?,
-            None => None,
-        };
+        let stored = self.stored(name).await?;
         let live = stored.filter(|stored| !stored.is_removed);
         Ok(live.map(|stored| Arc::new(stored.endpoint)))
     }
@@ -204,10 +217,7 @@ impl Endpoints {
         if let Some(current) = self.current(name, registered_ms).await? {
             return Ok(Some(current));
         }
-        let Some(store) = &self.store else {
-            return Ok(None);
-        };
-        let stored = store.find(name).await?;
+        let stored = self.stored(name).await?;
         Ok(stored.map(|stored| Arc::new(stored.endpoint)))
     }
 

@@ -4,25 +4,21 @@
 use super::store::EndpointStoreError;
 use crate::journal::JournalError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The result of a reading.
 type ReadingResult = Result<(), EndpointStoreError>;
 
 /// The readings of what has changed.
+#[derive(Default)]
 pub(super) struct ReadingTurns {
     begun: AtomicU64,
-    /// Locked by the one that runs. The result of the last one.
-    last: Mutex<ReadingResult>,
-}
-
-impl Default for ReadingTurns {
-    fn default() -> Self {
-        Self {
-            begun: AtomicU64::new(0),
-            last: Mutex::new(Ok(())),
-        }
-    }
+    /// Locked by the one that runs. The result of the last one; `None` if its caller has given it up.
+    last: Mutex<Option<ReadingResult>>,
+    /// When the last one has failed, if it has.
+    failed: RwLock<Option<Instant>>,
 }
 
 impl ReadingTurns {
@@ -38,19 +34,28 @@ impl ReadingTurns {
     ) -> ReadingResult {
         let begun = self.begun();
         let mut last = self.last.lock().await;
-        if self.begun() != begun {
-            return last.clone();
+        if self.begun() != begun
+            && let Some(read) = &*last
+        {
+            return read.clone();
         }
         self.begun.fetch_add(1, Ordering::AcqRel);
-        // That is its result if the caller gives it up.
-        *last = Err(not_in_time());
+        *last = None;
         let read = reading.await;
-        last.clone_from(&read);
+        *self.failed.write().unwrap_or_else(PoisonError::into_inner) =
+            read.is_err().then(Instant::now);
+        *last = Some(read.clone());
         read
     }
 
+    /// Whether the last one that was not given up has failed, less than so long ago.
+    pub(super) fn has_failed_within(&self, time: Duration) -> bool {
+        let failed = *self.failed.read().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|failed| failed.elapsed() < time)
+    }
+
     /// While this is held, no such reading runs.
-    pub(super) async fn alone(&self) -> MutexGuard<'_, ReadingResult> {
+    pub(super) async fn alone(&self) -> MutexGuard<'_, Option<ReadingResult>> {
         self.last.lock().await
     }
 }

@@ -7,7 +7,8 @@ use super::known_endpoints::Confirmed;
 use super::reading_turns::not_in_time;
 use super::store::{ChangesReached, EndpointReading, EndpointStore, EndpointStoreError};
 use crate::domain::endpoint::EndpointName;
-use crate::journal::EndpointRow;
+use crate::journal::{EndpointRow, JournalError, StoredEndpoint};
+use crate::schedule::ScheduleError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,8 +23,12 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Endpoints {
-    /// Waits for a reading of what has changed that begins from now on, for a bounded time.
+    /// Waits for a reading of what has changed that begins from now on, for a bounded time. Not at all just after one has
+    /// failed: the next one follows soon, and whoever waits holds a permit.
     pub(super) async fn refresh_soon(&self) -> Result<(), EndpointStoreError> {
+        if self.readings.has_failed_within(ASK_EVERY) {
+            return Err(not_in_time());
+        }
         let reading = tokio::time::timeout(LONGEST_WAIT, self.refresh());
         reading.await.unwrap_or_else(|_| Err(not_in_time()))
     }
@@ -46,8 +51,8 @@ impl Endpoints {
             let (reached, mut doubtful) = self.begin_reading();
             let Some(changed) = store.changes(&reached).await? else {
                 if has_read_all {
-                    // The store has lost its data again. What is read now would not count.
-                    return Ok(());
+                    // The store has lost its data again.
+                    return Err(not_in_time());
                 }
                 let mut reading = self.begin_reading_all();
                 while self.read_page(store, &mut reading).await? {}
@@ -92,19 +97,15 @@ impl Endpoints {
     ) -> Result<(), EndpointStoreError> {
         while let Some(name) = doubtful.first().cloned() {
             let change = self.read().changed_here.get(&name).copied();
-            let found = store.find(&name).await?;
+            let found = unreadable_as_row(&name, store.find(&name).await)?;
             let mut known = self.write();
             if known.changed_here.get(&name).copied() != change {
                 continue;
             }
             known.changed_here.remove(&name);
             doubtful.remove(&name);
-            if let Some(stored) = found {
-                known.take(EndpointRow {
-                    name: name.as_str().to_string(),
-                    number: stored.number,
-                    read: Ok(stored),
-                });
+            if let Some(row) = found {
+                known.take(row);
             }
         }
         Ok(())
@@ -212,6 +213,27 @@ struct ReadingAll {
     reading: EndpointReading,
     /// What was found.
     names: BTreeSet<String>,
+}
+
+/// What was found of an endpoint, as a row. One that cannot be read keeps no others from being read.
+fn unreadable_as_row(
+    name: &EndpointName,
+    found: Result<Option<StoredEndpoint>, EndpointStoreError>,
+) -> Result<Option<EndpointRow>, EndpointStoreError> {
+    let (number, read) = match found {
+        Ok(None) => return Ok(None),
+        Ok(Some(stored)) => (stored.number, Ok(stored)),
+        Err(
+            EndpointStoreError::Journal(JournalError::Corrupt(why))
+            | EndpointStoreError::Schedule(ScheduleError::Corrupt(why)),
+        ) => (0, Err(why)),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(EndpointRow {
+        name: name.as_str().to_string(),
+        number,
+        read,
+    }))
 }
 
 /// Logs a failed reading: once until one succeeds, because the next one follows at once.

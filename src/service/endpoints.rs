@@ -27,8 +27,6 @@ const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
 const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait until an endpoint that was made under the name of one that was removed is what registrations mean.
 const LONGEST_REMOVAL_WAIT: Duration = Duration::from_secs(4);
-/// How much the clocks of two servers may differ, in milliseconds.
-const CLOCKS_DIFFER_MS: i64 = 200;
 /// How often a change that is based on an older version is made again.
 pub(super) const MOST_TRIES: usize = 8;
 
@@ -150,7 +148,7 @@ impl Service {
     async fn wait_for_removal(&self, reply: &EndpointReply) {
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = reply;
         if let Some(made_again_ms) = endpoint.settings.made_again_ms {
-            let waiting = (self.clock).sleep_until(made_again_ms.saturating_add(CLOCKS_DIFFER_MS));
+            let waiting = self.clock.sleep_until(made_again_ms);
             let _ = tokio::time::timeout(LONGEST_REMOVAL_WAIT, waiting).await;
         }
     }

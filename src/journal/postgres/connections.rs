@@ -29,15 +29,17 @@ const WRITERS: usize = 4;
 /// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists
 /// do not delay the recording of attempts.
 const READERS: usize = 4;
-/// Maximum number of connections that read at a time which endpoints have changed. Attempts wait for these readings if they come
-/// late, so slow lists do not delay them either.
-const SETTINGS_READERS: usize = 1;
+/// Maximum number of connections that read endpoints at a time. Attempts wait for these readings if they come late, so slow
+/// lists do not delay them either.
+const SETTINGS_READERS: usize = 2;
 /// How long a call waits while all connections of its kind are in use.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long a call that writes may take.
 const LONGEST_WRITE: Duration = Duration::from_secs(4);
 /// How long a call that only reads may take.
 const LONGEST_READ: Duration = Duration::from_secs(8);
+/// How long a call that reads endpoints may take. They are few, and others wait for it.
+const LONGEST_SETTINGS_READ: Duration = Duration::from_secs(3);
 /// A connection that was idle for this long is closed and not used again, because firewalls drop idle
 /// connections without notice.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
@@ -135,12 +137,13 @@ impl Connections {
         self.run(call, &self.readers, LONGEST_READ).await
     }
 
-    /// Makes a call that reads which endpoints have changed.
+    /// Makes a call that reads endpoints.
     pub(super) async fn read_settings<C: PostgresCall>(
         &self,
         call: &C,
     ) -> Result<C::Reply, JournalError> {
-        self.run(call, &self.settings_readers, LONGEST_READ).await
+        self.run(call, &self.settings_readers, LONGEST_SETTINGS_READ)
+            .await
     }
 
     /// Whether the last write failed, or a connection was found broken since then.
@@ -165,7 +168,8 @@ impl Connections {
             let readers = u32::try_from(READERS).unwrap_or(u32::MAX);
             let held = self.writers.acquire_many(writers).await;
             let held = (held, self.readers.acquire_many(readers).await);
-            let held = (held, self.settings_readers.acquire().await);
+            let settings = u32::try_from(SETTINGS_READERS).unwrap_or(u32::MAX);
+            let held = (held, self.settings_readers.acquire_many(settings).await);
             drop(held);
         };
         // After this limit, a call may still be running. Its connection is closed when the call ends, since

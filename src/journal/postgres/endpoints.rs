@@ -47,7 +47,7 @@ impl JournalEndpoints for PostgresJournal {
     }
 
     async fn endpoint(&self, name: &EndpointName) -> Result<Option<StoredEndpoint>, JournalError> {
-        self.connections.read(&FindEndpoint(name)).await
+        self.connections.read_settings(&FindEndpoint(name)).await
     }
 
     async fn endpoints_after(
