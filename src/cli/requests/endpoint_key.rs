@@ -149,7 +149,13 @@ pub fn key_text(key: &KeyDetails, now_ms: i64) -> String {
 pub fn added_text(key: &KeyDetails, now_ms: i64) -> String {
     let mut text = format!("{}\n", key_text(key, now_ms));
     if let Some(secret) = &key.secret {
-        text.push_str(&format!("{}\n", clean(secret)));
+        let what = match key.public_key {
+            Some(_) => {
+                "the receivers get the public key above; nobody needs this private one, which is not shown again:"
+            }
+            None => "the secret, for the receivers that verify with this key, is not shown again:",
+        };
+        text.push_str(&format!("{what}\n{}\n", clean(secret)));
     }
     text
 }
@@ -163,7 +169,7 @@ fn list_text(endpoint: &EndpointDetails, now_ms: i64) -> String {
     if let Some(until) = default {
         text.push_str(&format!("default, until {}\n", instant(until, now_ms)));
     } else if endpoint.keys.is_empty() {
-        text.push_str("none: the default keys sign, which all receivers without keys share\n");
+        text.push_str("none: the default keys sign, which all receivers without keys share; `ringback endpoint key add NAME` adds one\n");
     }
     text
 }
@@ -195,6 +201,18 @@ mod tests {
             secret: Some("whsec_x".to_string()),
             ..KeyDetails::default()
         };
-        assert_eq!(added_text(&added, now_ms), "key_3, symmetric\nwhsec_x\n");
+        let expected = "key_3, symmetric\n\
+            the secret, for the receivers that verify with this key, is not shown again:\nwhsec_x\n";
+        assert_eq!(added_text(&added, now_ms), expected);
+        let asymmetric = KeyDetails {
+            kind: "ed25519".to_string(),
+            public_key: Some("whpk_x".to_string()),
+            secret: Some("whsk_x".to_string()),
+            ..added
+        };
+        let text = added_text(&asymmetric, now_ms);
+        assert!(text.starts_with("key_3, ed25519, whpk_x\n"), "{text}");
+        assert!(text.contains("nobody needs this private one"), "{text}");
+        assert!(text.ends_with(":\nwhsk_x\n"), "{text}");
     }
 }

@@ -86,7 +86,7 @@ pub fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) 
         line("key", key_text(key, now_ms));
     }
     if endpoint.keys.is_empty() {
-        let shared = "none: the default keys sign, which all receivers without keys share and can forge calls with";
+        let shared = "none: the default keys sign, with which others can forge calls; see `ringback endpoint key add`";
         line("key", shared.to_string());
     }
     if let Some(until) = &endpoint.default_secret_until {
@@ -164,7 +164,7 @@ mod tests {
   time-out       5s
   header         x-shop: 1
   signature      id in x-id
-  key            none: the default keys sign, which all receivers without keys share and can forge calls with
+  key            none: the default keys sign, with which others can forge calls; see `ringback endpoint key add`
   created        2026-11-20T08:29:58.000Z (2s ago)
   changed        2026-11-20T08:29:59.000Z (1s ago)
 ";

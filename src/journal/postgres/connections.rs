@@ -43,14 +43,8 @@ const LONGEST_SETTINGS_READ: Duration = Duration::from_secs(3);
 /// A connection that was idle for this long is closed and not used again, because firewalls drop idle
 /// connections without notice.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
-/// How long the server may use its plans of statements on a connection that makes many calls. It chose them by the sizes that
-/// the tables had then.
+/// How long the server may use its plans of statements. It chose them by the sizes that the tables had then.
 const LONGEST_PLANNED: Duration = Duration::from_secs(2);
-/// So many calls are many. A server that has nothing to do makes about ten calls a second, and to plan a statement takes longer
-/// than to execute it.
-const MANY_CALLS: u32 = 100;
-/// How long it may use them at all: other servers may fill the tables meanwhile.
-const LONGEST_PLANNED_IDLE: Duration = Duration::from_secs(20);
 /// Maximum number of tries of a call that is in conflict with other sessions.
 const MOST_TRIES: usize = 5;
 
@@ -104,8 +98,6 @@ struct PooledConnection {
     connection: PgConnection,
     /// When the server last discarded the plans of this connection, or the connection was opened.
     planned: Instant,
-    /// Number of calls since then.
-    calls: u32,
     idle_since: Instant,
 }
 
@@ -254,7 +246,6 @@ impl Connections {
                 let pooled = PooledConnection {
                     connection: connect(&self.options).await?,
                     planned: Instant::now(),
-                    calls: 0,
                     idle_since: Instant::now(),
                 };
                 Ok((pooled, breaks, true))
@@ -288,15 +279,10 @@ impl Connections {
 
 impl PooledConnection {
     async fn run<C: PostgresCall>(&mut self, call: &C) -> Result<C::Reply, PostgresFailure> {
-        let longest = match self.calls < MANY_CALLS {
-            true => LONGEST_PLANNED_IDLE,
-            false => LONGEST_PLANNED,
-        };
-        if self.planned.elapsed() > longest {
+        if self.planned.elapsed() > LONGEST_PLANNED {
             self.connection.execute("DISCARD PLANS").await?;
-            (self.planned, self.calls) = (Instant::now(), 0);
+            self.planned = Instant::now();
         }
-        self.calls = self.calls.saturating_add(1);
         call.run(&mut self.connection).await
     }
 }
