@@ -24,21 +24,7 @@ fn shop() -> EndpointName {
 
 /// Sets the endpoint to another URL, on whatever server.
 async fn set(store: &EndpointStore, number: u32) -> Endpoint {
-    let settings = format!(r#"{{"url":"https://{number}.example/"}}"#);
-    let setting = SettingEndpoint {
-        name: shop(),
-        settings: EndpointSettings::from_text(&settings).expect("settings"),
-        keys: None,
-        sealed_with: None,
-        expected: ExpectedVersion::Any,
-        actor: Actor::named("ops"),
-        at_ms: 1_000,
-        made_again_after_ms: 0,
-    };
-    match store.set(&setting).await.expect("set") {
-        EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => endpoint,
-        other => panic!("{other:?}"),
-    }
+    set_over(store, number, ExpectedVersion::Any, 0).await
 }
 
 /// Makes it again after it was removed, on another server, which takes the time that it has for that.
@@ -48,19 +34,29 @@ async fn make_again(
     number: u32,
     made_again_after_ms: i64,
 ) -> Endpoint {
+    let removed = ExpectedVersion::Removed(version);
+    set_over(store, number, removed, made_again_after_ms).await
+}
+
+async fn set_over(
+    store: &EndpointStore,
+    number: u32,
+    expected: ExpectedVersion,
+    made_again_after_ms: i64,
+) -> Endpoint {
     let settings = format!(r#"{{"url":"https://{number}.example/"}}"#);
     let setting = SettingEndpoint {
         name: shop(),
         settings: EndpointSettings::from_text(&settings).expect("settings"),
         keys: None,
         sealed_with: None,
-        expected: ExpectedVersion::Removed(version),
+        expected,
         actor: Actor::named("ops"),
-        at_ms: 2_000,
+        at_ms: 1_000,
         made_again_after_ms,
     };
     match store.set(&setting).await.expect("set") {
-        EndpointSet::Created(endpoint) => endpoint,
+        EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => endpoint,
         other => panic!("{other:?}"),
     }
 }
