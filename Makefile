@@ -22,7 +22,7 @@ with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/inte
 	library=$$(tests/interpreter.sh standardwebhooks) && cryptography=$$(tests/interpreter.sh pycryptodome) && \
 	tester=$$(RINGBACK_TEST_PYTHON="$$python" tests/interpreter.sh schemathesis || true) && export RINGBACK_TEST_PYTHON="$$python" \
 	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" \
-	RINGBACK_TEST_PYCRYPTODOME="$$cryptography" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
+	RINGBACK_TEST_CRYPTOGRAPHY="$$cryptography" RINGBACK_TEST_SCHEMATHESIS="$$tester" &&
 
 # Says where the browser is that opens the page in the tests, with its driver and the rules of accessibility. Without one,
 # nothing is run, so that no test counts as passed that was not run.

@@ -273,19 +273,29 @@ impl Endpoints {
     }
 
     /// Takes in an endpoint that this server has just set. `begun` is how many readings had begun before that: one that began
-    /// since may have found it removed already, by another server, and then it is not used until it is read.
-    pub fn learn(&self, endpoint: &Endpoint, begun: u64) {
+    /// since may have found it removed already, by another server, and then it is read once more.
+    pub async fn learn(&self, endpoint: &Endpoint, begun: u64) {
+        if self.has_learnt(endpoint, begun) {
+            return;
+        }
+        // If that fails, it is read with the next one.
+        let _ = self.refresh_soon().await;
+    }
+
+    /// `false` if it must be read.
+    fn has_learnt(&self, endpoint: &Endpoint, begun: u64) -> bool {
         let mut known = self.write();
         known.note_change(&endpoint.name);
-        let is_newer = match known.by_name.get(&endpoint.name) {
-            Some(before) => before.version <= endpoint.version,
-            None => self.readings.begun() == begun,
-        };
-        if is_newer {
+        let before = known.by_name.get(&endpoint.name);
+        if before.is_none() && self.readings.begun() != begun {
+            return false;
+        }
+        if before.is_none_or(|before| before.version <= endpoint.version) {
             known
                 .by_name
                 .insert(endpoint.name.clone(), Arc::new(endpoint.clone()));
         }
+        true
     }
 
     /// Forgets an endpoint that this server has just removed.

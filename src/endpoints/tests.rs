@@ -87,7 +87,9 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let (reached, doubtful) = endpoints.begin_reading();
     assert!(doubtful.is_empty());
     let changed = store.changes(&reached).await.expect("read").expect("some");
-    endpoints.learn(&set(&store, 3).await, endpoints.readings_begun());
+    endpoints
+        .learn(&set(&store, 3).await, endpoints.readings_begun())
+        .await;
     let left = endpoints.write().take_page(changed.rows.clone());
     assert_eq!((left.as_slice(), version()), ([shop()].as_slice(), Some(3)));
     // The other server changes it once more. The page has that already, or does not have it: either way it is found.
@@ -110,10 +112,10 @@ async fn a_reading_brings_back_nothing_that_this_server_has_changed_meanwhile() 
     let set_here = make_again(&store, 4, 5, 0).await;
     remove(&store).await;
     endpoints.refresh().await.expect("read");
-    endpoints.learn(&set_here, begun);
+    endpoints.learn(&set_here, begun).await;
     assert_eq!(version(), None);
     // Or it sees neither.
-    endpoints.learn(&set_here, endpoints.readings_begun());
+    endpoints.learn(&set_here, endpoints.readings_begun()).await;
     assert_eq!(version(), Some(set_here.version));
     endpoints.refresh().await.expect("read");
     assert_eq!(version(), None);

@@ -362,7 +362,7 @@ impl Service {
             }
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
-        self.endpoints.learn(endpoint, begun);
+        self.endpoints.learn(endpoint, begun).await;
         self.bring_limits(store, name).await;
         if is_unchanged {
             return Ok(Some(reply));

@@ -130,7 +130,9 @@ async fn a_release_is_not_undone_by_the_server_that_wrote_the_hold() {
     let lease = claimed.leases.into_iter().next().expect("it is due");
     let endpoints = no_endpoints();
     let begun = endpoints.readings_begun();
-    endpoints.learn(&endpoint(&name, &merchant.url("/")), begun);
+    endpoints
+        .learn(&endpoint(&name, &merchant.url("/")), begun)
+        .await;
     let dispatcher = Dispatcher::new(
         Arc::new(client()),
         schedule.clone(),

@@ -140,7 +140,7 @@ pub fn python() -> Command {
     let mut python = named("RINGBACK_TEST_PYTHON", "python3");
     let libraries: Vec<OsString> = [
         "RINGBACK_TEST_STANDARDWEBHOOKS",
-        "RINGBACK_TEST_PYCRYPTODOME",
+        "RINGBACK_TEST_CRYPTOGRAPHY",
     ]
     .iter()
     .filter_map(std::env::var_os)
