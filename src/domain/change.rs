@@ -119,6 +119,13 @@ impl Change {
                 "cannot {self} a notification of which an attempt is in flight; a higher number of its order has ended \
                  it, and it is delivered if that attempt is acknowledged"
             ),
+            ChangeRefusal::Cancelled => format!(
+                "cannot {self} a notification that is cancelled; to have it sent, register it under another id"
+            ),
+            ChangeRefusal::Superseded => format!(
+                "cannot {self} a notification that is cancelled; a higher number of its order was registered, and only \
+                 the latest is sent"
+            ),
             ChangeRefusal::State(instead) => {
                 let instead = match instead {
                     Some(Self::Resend) => "; resend sends it again",
@@ -150,7 +157,21 @@ impl Change {
             Some(Obstacle::Begun) => ChangeRefusal::Begun,
             Some(Obstacle::SetAside) => ChangeRefusal::SetAside,
             None if before.in_flight && before.takes_late_delivery() => ChangeRefusal::InFlight,
+            None if self.is_to_send() && before.state == State::Cancelled => {
+                match before.cause == Some(Cause::Superseded) {
+                    true => ChangeRefusal::Superseded,
+                    false => ChangeRefusal::Cancelled,
+                }
+            }
             None => ChangeRefusal::State(self.instead(before.state)),
+        }
+    }
+
+    /// Whether whoever asks for the change wants the notification to be sent.
+    fn is_to_send(self) -> bool {
+        match self {
+            Self::Replay | Self::Resend | Self::Retry | Self::Reschedule(_) => true,
+            Self::Cancel | Self::Discard => false,
         }
     }
 
@@ -246,6 +267,10 @@ pub enum ChangeRefusal {
     SetAside,
     /// A higher number of its order has ended it, and an attempt of it is in flight.
     InFlight,
+    /// It cannot be sent: it was cancelled or discarded, which is for good.
+    Cancelled,
+    /// It cannot be sent: a higher number of its order has ended it.
+    Superseded,
     /// Its state does not allow it. Contains the change that does what was probably meant.
     State(Option<Change>),
 }

@@ -65,6 +65,28 @@ fn each_change_needs_its_state() {
 }
 
 #[test]
+fn what_was_cancelled_can_only_be_registered_again() {
+    let check = |change: Change, before: &Snapshot, rest: &str| {
+        let expected = format!("cannot {change} a notification that is cancelled{rest}");
+        assert_eq!(change.refusal(before), expected);
+    };
+    let cancelled = one_in(State::Cancelled);
+    let superseded = Snapshot {
+        cause: Some(Cause::Superseded),
+        ..one_in(State::Cancelled)
+    };
+    for change in [Change::Replay, Change::Resend, Change::Retry, MOVE] {
+        let another = "; to have it sent, register it under another id";
+        check(change, &cancelled, another);
+        let latest = "; a higher number of its order was registered, and only the latest is sent";
+        check(change, &superseded, latest);
+    }
+    for change in [Change::Cancel, Change::Discard] {
+        check(change, &cancelled, "");
+    }
+}
+
+#[test]
 fn what_is_sent_again_gets_a_new_series_and_attempts_count_on() {
     for (change, state) in [
         (Change::Replay, State::Dead),

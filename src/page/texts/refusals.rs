@@ -117,6 +117,14 @@ fn of_change(change: Change, snapshot: &Snapshot) -> String {
             "正在投递中，不能执行{}：同一订单序列已有更大的编号，如本次投递被确认则计为已送达。",
             act(change)
         ),
+        ChangeRefusal::Cancelled => format!(
+            "通知已取消，不能执行{}。如需发送，请以其他订单号重新登记。",
+            act(change)
+        ),
+        ChangeRefusal::Superseded => format!(
+            "通知已取消，不能执行{}：同一订单序列已登记更大的编号，仅发送最大编号。",
+            act(change)
+        ),
         ChangeRefusal::State(instead) => {
             let state = StateTexts::of(Language::Chinese).state(snapshot.state_name());
             let refused = format!("通知的状态为“{state}”，不能执行{}", act(change));

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 /// Runs the program with these words and waits for it. As on a bare machine, there are no
 /// certificate authorities.
-async fn ringback(words: &[&str]) -> Output {
+pub async fn ringback(words: &[&str]) -> Output {
     let running = Command::new(env!("CARGO_BIN_EXE_ringback"))
         .args(words)
         .env_remove("RINGBACK_SERVER")
@@ -24,7 +24,7 @@ async fn ringback(words: &[&str]) -> Output {
 }
 
 /// What it printed; it must have succeeded.
-async fn printed(words: &[&str]) -> String {
+pub async fn printed(words: &[&str]) -> String {
     let output = ringback(words).await;
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words:?}: {complaint}");

@@ -47,6 +47,7 @@ mod lost_keys;
 mod master_key;
 mod memory_bound;
 mod metrics;
+mod next_steps;
 mod order;
 mod order_faults;
 mod outages;

@@ -1,0 +1,44 @@
+//! What the commands say beside their answer: what stands in the way, and what can be done next.
+
+use super::commands::{printed, ringback};
+use crate::support::merchant::Merchant;
+use crate::support::process::Process;
+
+/// What it complained about; it must have ended with this status.
+async fn complained(words: &[&str], status: i32) -> String {
+    let output = ringback(words).await;
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {complaint}");
+    complaint
+}
+
+/// The words of a command for this server.
+fn to<'a>(server: &'a Process, words: &[&'a str]) -> Vec<&'a str> {
+    [words, &["--server", server.api().url()]].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_cancelled_is_to_be_registered_under_another_id() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let merchant = Merchant::start().await;
+    let server = Process::start(dir.path(), &[]).await;
+    let url = merchant.url("/notify");
+    let send = ["send", "t", &url, "x", "--id", "1", "--delay", "30m"];
+    printed(&to(&server, &send)).await;
+    printed(&to(&server, &["cancel", "t", "1"])).await;
+    for words in [
+        &["replay", "t", "1"][..],
+        &["resend", "t", "1"],
+        &["retry", "t", "1"],
+        &["reschedule", "t", "1", "--delay", "1h"],
+    ] {
+        let complaint = complained(&to(&server, words), 6).await;
+        let said = format!("cannot {} a notification that is cancelled", words[0]);
+        assert!(complaint.contains(&said), "{complaint}");
+        assert!(
+            complaint.contains("register it under another id"),
+            "{complaint}"
+        );
+    }
+    server.kill().await;
+}
