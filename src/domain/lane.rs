@@ -26,6 +26,12 @@ pub enum BadLane {
          any URL with that origin: {0}"
     )]
     Origin(BadDestination),
+    /// The text does not name an origin, and it could be the name of an endpoint.
+    #[error(
+        "a lane is `endpoint:` and the name of an endpoint, or the origin of a URL, like https://shop.example, or \
+         any URL with that origin; if this is the name of an endpoint, write `endpoint:` before it"
+    )]
+    MaybeEndpoint,
     /// The text does not name an endpoint.
     #[error(transparent)]
     Endpoint(#[from] BadEndpointName),
@@ -40,7 +46,11 @@ impl Lane {
         if let Some(name) = text.strip_prefix(OF_ENDPOINT) {
             return Ok(Self::of_endpoint(&EndpointName::parse(name)?));
         }
-        let destination = Destination::parse(text).map_err(BadLane::Origin)?;
+        let destination =
+            Destination::parse(text).map_err(|bad| match EndpointName::parse(text) {
+                Ok(_) => BadLane::MaybeEndpoint,
+                Err(_) => BadLane::Origin(bad),
+            })?;
         Self::of(&destination).map_err(BadLane::Origin)
     }
 
@@ -127,7 +137,7 @@ mod tests {
             let lane = Lane::parse(text);
             let lane = lane.as_ref().map(Lane::as_str).map_err(|bad| match bad {
                 BadLane::Origin(bad) => *bad,
-                BadLane::Endpoint(bad) => panic!("{text}: {bad}"),
+                BadLane::MaybeEndpoint | BadLane::Endpoint(_) => panic!("{text}: {bad}"),
             });
             assert_eq!(lane, expected, "{text}");
         }
@@ -146,7 +156,7 @@ mod tests {
         check("http://[0:0::1]:8080/", Ok("http://[::1]:8080"));
         // No notification can have these destinations, so a list filtered by them would always be empty.
         check("https://me:secret@shop.example", Err(Credentials));
-        check("shop.example", Err(Form));
+        check("shop.example/notify", Err(Form));
         check("shop.example:8080", Err(Scheme));
         check("https://", Err(Form));
         check("ftp://shop.example", Err(Scheme));
@@ -156,6 +166,15 @@ mod tests {
             &format!("https://shop.example/{}", "x".repeat(2_048)),
             Err(Length),
         );
+    }
+
+    #[test]
+    fn what_may_be_the_name_of_an_endpoint_is_told_apart_from_a_wrong_url() {
+        for text in ["shop-1", "shop.example", "localhost"] {
+            assert_eq!(Lane::parse(text), Err(BadLane::MaybeEndpoint), "{text}");
+        }
+        let said = BadLane::MaybeEndpoint.to_string();
+        assert!(said.ends_with("write `endpoint:` before it"), "{said}");
     }
 
     #[test]

@@ -135,11 +135,12 @@ fn wrong_parameters_are_named() {
     check("state=Dead", "state: a state is");
     check("lane=%00", "lane: a lane is");
     check(
-        "lane=shop.example",
+        "lane=shop.example/n",
         "lane: a lane is `endpoint:` and the name of an endpoint, or the origin of a URL, like \
          https://shop.example, or any URL with that \
          origin: not an absolute URL",
     );
+    check("lane=shop-1", "write `endpoint:` before it");
     check("lane=https://me@shop.example", "lane: a lane is");
     check("from=yesterday", "from: `yesterday` is not");
     check("cursor=%20", "cursor: invalid cursor");

@@ -18,10 +18,9 @@ use super::client::{Client, ServerArguments};
 use super::show;
 use super::terminal::{Colours, now_ms};
 use super::time_argument;
-use super::view::{NotificationDetails, NotificationPage};
+use super::view::NotificationPage;
 use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
-use crate::domain::timestamp;
 use anyhow::Context as _;
 use api_key::ApiKeyCommand;
 use audit_log::AuditLogArguments;
@@ -193,7 +192,7 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         ask(one, method, collection, below, Some(body), false)
     };
     match request {
-        Request::Send(arguments) => send(&arguments),
+        Request::Send(arguments) => send::run(&arguments),
         Request::Show(ShowArguments { one, all, payload }) => match payload {
             true => payload::show(&one),
             false => ask(&one, Method::GET, "notifications", &[], None, all),
@@ -235,43 +234,6 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
 
 fn key(topic: &str, id: &str) -> Result<Key, CommandFailure> {
     Key::new(topic, id).map_err(|error| CommandFailure::Usage(error.to_string()))
-}
-
-fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
-    let registration = arguments.registration()?;
-    let client = Client::new(&arguments.server)?;
-    let url = client.url(&["notifications"]);
-    let answer = block_on(client.call(Method::POST, url, Some(&registration)));
-    // It may have been registered although no answer came, or one that says that it is not known.
-    let is_uncertain = match &answer {
-        Err(CommandFailure::Refused(refusal)) => refusal.is_uncertain(),
-        Err(CommandFailure::Unreachable(_) | CommandFailure::Failed(_)) => true,
-        Ok(_) | Err(_) => false,
-    };
-    let answer = match answer {
-        Err(failure) if is_uncertain && !arguments.has_id() => {
-            let id = registration["id"].as_str().unwrap_or_default();
-            return Err(CommandFailure::Uncertain {
-                failure: Box::new(failure),
-                id: id.to_string(),
-            });
-        }
-        answer => answer?,
-    };
-    if !arguments.server.json && is_past(arguments, &answer) {
-        eprintln!("ringback: --deliver-at is in the past, so the first attempt was due at once");
-    }
-    print_one(answer, &arguments.server, false)
-}
-
-/// Whether the first attempt was asked for at an instant before the registration.
-fn is_past(arguments: &SendArguments, answer: &[u8]) -> bool {
-    let registered: Option<NotificationDetails> = serde_json::from_slice(answer).ok();
-    let registered_at = registered.and_then(|registered| registered.registered_at);
-    let instant = |text: Option<&str>| timestamp::parse_ms(text?).ok();
-    let asked_ms = instant(arguments.deliver_at());
-    let registered_ms = instant(registered_at.as_deref());
-    asked_ms.is_some_and(|asked_ms| registered_ms.is_some_and(|at_ms| asked_ms < at_ms))
 }
 
 fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), CommandFailure> {

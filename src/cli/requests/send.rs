@@ -1,14 +1,18 @@
-//! `ringback send`: makes a registration from the arguments of the command line.
+//! `ringback send`: makes a registration from the arguments of the command line, and sends it.
 //!
 //! Topic, id and the form of the arguments are checked here. The server checks everything else.
 
-use super::{header_pairs, name_or_json};
-use crate::cli::CommandFailure;
-use crate::cli::client::ServerArguments;
+use super::{header_pairs, name_or_json, print_one};
+use crate::cli::client::{Client, ServerArguments};
+use crate::cli::view::NotificationDetails;
+use crate::cli::{CommandFailure, block_on};
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::{check_id, check_topic};
+use crate::domain::timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -68,12 +72,60 @@ pub struct SendArguments {
     #[arg(long, value_name = "MODE", requires = "order_key")]
     order_mode: Option<String>,
     #[command(flatten)]
-    pub server: ServerArguments,
+    server: ServerArguments,
+}
+
+/// Sends the registration and prints the answer.
+pub fn run(arguments: &SendArguments) -> Result<(), CommandFailure> {
+    let registration = arguments.registration()?;
+    let client = Client::new(&arguments.server)?;
+    let url = client.url(&["notifications"]);
+    let answer = block_on(client.call(Method::POST, url, Some(&registration)));
+    // It may have been registered although no answer came, or one that says that it is not known.
+    let is_uncertain = match &answer {
+        Err(CommandFailure::Refused(refusal)) => refusal.is_uncertain(),
+        Err(CommandFailure::Unreachable(_) | CommandFailure::Failed(_)) => true,
+        Ok(_) | Err(_) => false,
+    };
+    let answer = match answer {
+        Err(failure) if is_uncertain && arguments.id.is_none() => {
+            let id = registration["id"].as_str().unwrap_or_default();
+            return Err(CommandFailure::Uncertain {
+                failure: Box::new(failure),
+                id: id.to_string(),
+            });
+        }
+        Err(CommandFailure::Refused(mut refusal))
+            if refusal.http_status == StatusCode::UNPROCESSABLE_ENTITY =>
+        {
+            if let Some(name) = arguments.endpoint_as_url() {
+                refusal.advise(&format!(
+                    "if {name} is the name of an endpoint, write endpoint:{name}"
+                ));
+            }
+            return Err(CommandFailure::Refused(refusal));
+        }
+        answer => answer?,
+    };
+    if !arguments.server.json && is_past(arguments, &answer) {
+        eprintln!("ringback: --deliver-at is in the past, so the first attempt was due at once");
+    }
+    print_one(answer, &arguments.server, false)
+}
+
+/// Whether the first attempt was asked for at an instant before the registration.
+fn is_past(arguments: &SendArguments, answer: &[u8]) -> bool {
+    let registered: Option<NotificationDetails> = serde_json::from_slice(answer).ok();
+    let registered_at = registered.and_then(|registered| registered.registered_at);
+    let instant = |text: Option<&str>| timestamp::parse_ms(text?).ok();
+    let asked_ms = instant(arguments.deliver_at.as_deref());
+    let registered_ms = instant(registered_at.as_deref());
+    asked_ms.is_some_and(|asked_ms| registered_ms.is_some_and(|at_ms| asked_ms < at_ms))
 }
 
 impl SendArguments {
     /// The JSON of the registration that the arguments describe.
-    pub fn registration(&self) -> Result<Value, CommandFailure> {
+    fn registration(&self) -> Result<Value, CommandFailure> {
         check_topic(&self.topic).map_err(|error| CommandFailure::Usage(error.to_string()))?;
         let mut members = Map::new();
         let mut put = |name: &str, value: Value| members.insert(name.to_string(), value);
@@ -144,14 +196,10 @@ impl SendArguments {
         Ok(Value::Object(members))
     }
 
-    /// Whether the caller gave an id.
-    pub fn has_id(&self) -> bool {
-        self.id.is_some()
-    }
-
-    /// When the first attempt is asked for, if the caller gave an instant.
-    pub fn deliver_at(&self) -> Option<&str> {
-        self.deliver_at.as_deref()
+    /// The endpoint that was probably meant, if a name was given where a URL is expected. No URL can be a name: it has a
+    /// colon.
+    fn endpoint_as_url(&self) -> Option<EndpointName> {
+        EndpointName::parse(&self.url).ok()
     }
 
     fn body(&self) -> Result<Vec<u8>, CommandFailure> {

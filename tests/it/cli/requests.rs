@@ -517,13 +517,14 @@ async fn a_refusal_is_told_in_a_few_lines() {
     let headers = [("content-type", "application/problem+json")];
     let status = StatusCode::UNPROCESSABLE_ENTITY;
     let server = StandIn::open((status, headers, problem.to_string())).await;
-    let finished = server.run(&["send", "t", "x", "b"], &[]).await;
-    assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
-    assert_eq!(
-        finished.stderr,
-        "ringback: 422 Unprocessable Entity: Unprocessable Content\n  \
-         /url: not a URL\\u{1b}[2J\n  /ack: \n  state: no state\n"
-    );
+    let told = "ringback: 422 Unprocessable Entity: Unprocessable Content\n  \
+         /url: not a URL\\u{1b}[2J\n  /ack: \n  state: no state\n";
+    let advice = "  if shop.1 is the name of an endpoint, write endpoint:shop.1\n";
+    for (url, more) in [("x.example/n", ""), ("endpoint:x", ""), ("shop.1", advice)] {
+        let finished = server.run(&["send", "t", url, "b"], &[]).await;
+        assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
+        assert_eq!(finished.stderr, format!("{told}{more}"), "{url}");
+    }
 
     let headers = [("retry-after", "2")];
     let status = StatusCode::SERVICE_UNAVAILABLE;

@@ -42,3 +42,30 @@ async fn what_was_cancelled_is_to_be_registered_under_another_id() {
     }
     server.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_forgets_that_it_is_an_endpoint_is_told_how_it_is_written() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    let complaint = complained(&to(&server, &["send", "t", "shop-2", "x"]), 1).await;
+    assert!(complaint.contains("not an absolute URL"), "{complaint}");
+    assert!(complaint.contains("write endpoint:shop-2"), "{complaint}");
+    for (words, status) in [
+        (&["lane", "show", "shop-2"][..], 2),
+        (&["lane", "retry", "shop-2"], 2),
+        (&["list", "--lane", "shop-2"], 1),
+    ] {
+        let complaint = complained(&to(&server, words), status).await;
+        let said = "if this is the name of an endpoint, write `endpoint:` before it";
+        assert!(complaint.contains(said), "{complaint}");
+    }
+    for words in [
+        &["send", "t", "shop.example/n", "x"][..],
+        &["list", "--lane", "shop.example/n"],
+    ] {
+        let complaint = complained(&to(&server, words), 1).await;
+        assert!(complaint.contains("not an absolute URL"), "{complaint}");
+        assert!(!complaint.contains("is the name of"), "{complaint}");
+    }
+    server.kill().await;
+}
