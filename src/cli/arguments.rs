@@ -5,6 +5,9 @@ use super::terminal;
 use clap::error::ErrorKind;
 use std::io::Write as _;
 
+/// The command for whoever knows an id and not its topic, or has misspelt one of the two.
+pub const HOW_TO_FIND: &str = "`ringback find ID` looks for an id in all topics";
+
 /// Prints the help or the version if the user requested it. Otherwise prints the error in one line.
 pub fn explain(error: &clap::Error) -> ExitStatus {
     match error.kind() {
@@ -26,10 +29,8 @@ pub fn explain(error: &clap::Error) -> ExitStatus {
 
 /// Puts the message and the tip of clap's error into one line. The usage is left out.
 fn one_line(rendered: &str) -> String {
-    let message = rendered
-        .split("\nUsage:")
-        .next()
-        .unwrap_or_default()
+    let (message, usage) = rendered.split_once("\nUsage:").unwrap_or((rendered, ""));
+    let message = message
         .split("\nFor more information")
         .next()
         .unwrap_or_default();
@@ -43,7 +44,13 @@ fn one_line(rendered: &str) -> String {
             _ => word,
         })
         .collect();
-    format!("{}; see --help", words.join(" "))
+    let message = words.join(" ");
+    // Who gives one word to a command that takes a topic and an id has probably given the id.
+    let lacks_id = message.contains("required arguments") && message.contains("<ID>");
+    match lacks_id && usage.contains("TOPIC") {
+        true => format!("{message}; {HOW_TO_FIND}; see --help"),
+        false => format!("{message}; see --help"),
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +72,17 @@ mod tests {
             "error: the following required arguments were not provided:\n  <TOPIC>\n  <URL>\n\n\
              Usage: ringback send <TOPIC> <URL> [BODY]\n",
             "the following required arguments were not provided: <TOPIC> <URL>",
+        );
+        check(
+            "error: the following required arguments were not provided:\n  <ID>\n\n\
+             Usage: ringback show <TOPIC> <ID>\n\nFor more information, try '--help'.\n",
+            "the following required arguments were not provided: <ID>; \
+             `ringback find ID` looks for an id in all topics",
+        );
+        check(
+            "error: the following required arguments were not provided:\n  <ID>\n\n\
+             Usage: ringback job show <ID>\n",
+            "the following required arguments were not provided: <ID>",
         );
         check(
             "error: unexpected argument 'whsec_abc' found\n\nUsage: x\n",

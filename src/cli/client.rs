@@ -1,16 +1,18 @@
 //! The HTTP client with which commands call the API of a running server.
 //!
-//! A command sends one request. An error is printed in a few lines.
+//! An error is printed in a few lines. What the user can do about a refusal that any request may get is said here.
 
 use super::CommandFailure;
+use super::arguments::HOW_TO_FIND;
 use super::refusal::Refusal;
+use crate::api::problem::ProblemKind;
 use crate::config::read_secret_text;
 use crate::domain::key::Key;
 use crate::journal::Actor;
 use crate::tls_roots;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use reqwest::{Method, Response, header};
+use reqwest::{Method, Response, StatusCode, header};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,13 +46,15 @@ pub struct ServerArguments {
 
 impl ServerArguments {
     /// The API key: of a flag, else of a variable.
-    fn find_api_key(&self) -> Result<Option<String>, CommandFailure> {
-        let read = |path: &Path| -> Result<Option<String>, CommandFailure> {
-            Ok(Some(read_secret_text(path)?.to_string()))
+    fn find_api_key(&self) -> Result<Option<GivenKey>, CommandFailure> {
+        let given = |key: String, origin| Ok(Some(GivenKey { key, origin }));
+        let read = |path: &Path, origin| -> Result<Option<GivenKey>, CommandFailure> {
+            let key = read_secret_text(path)?.to_string();
+            Ok(Some(GivenKey { key, origin }))
         };
         match (&self.api_key, &self.api_key_file) {
-            (Some(given), _) => return Ok(Some(given.clone())),
-            (None, Some(path)) => return read(path),
+            (Some(key), _) => return given(key.clone(), "--api-key"),
+            (None, Some(path)) => return read(path, "--api-key-file"),
             (None, None) => {}
         }
         let file = variable("RINGBACK_API_KEY_FILE");
@@ -60,17 +64,24 @@ impl ServerArguments {
                     "RINGBACK_API_KEY and RINGBACK_API_KEY_FILE are both given; give one of them";
                 Err(CommandFailure::Usage(problem.to_string()))
             }
-            (None, Some(path)) => read(Path::new(&path)),
-            (given, None) => Ok(given),
+            (None, Some(path)) => read(Path::new(&path), "RINGBACK_API_KEY_FILE"),
+            (Some(key), None) => given(key, "RINGBACK_API_KEY"),
+            (None, None) => Ok(None),
         }
     }
+}
+
+/// An API key, and the flag or the variable that it comes from.
+struct GivenKey {
+    key: String,
+    origin: &'static str,
 }
 
 /// A client of a server's API.
 pub struct Client {
     http: reqwest::Client,
     server: Url,
-    api_key: Option<String>,
+    api_key: Option<GivenKey>,
     actor: String,
 }
 
@@ -147,8 +158,8 @@ impl Client {
             .request(method, url)
             .header(header::ACCEPT, "application/json")
             .header("ringback-actor", &self.actor);
-        if let Some(api_key) = &self.api_key {
-            request = request.bearer_auth(api_key);
+        if let Some(given) = &self.api_key {
+            request = request.bearer_auth(&given.key);
         }
         if let Some(body) = body {
             request = request.json(body);
@@ -164,8 +175,24 @@ impl Client {
         if status.is_success() {
             return Ok(answer);
         }
-        let refusal = Refusal::of(status, retry_after.as_deref(), &answer);
+        let mut refusal = Refusal::of(status, retry_after.as_deref(), &answer);
+        if status == StatusCode::UNAUTHORIZED {
+            refusal.advise(&self.key_advice());
+        } else if refusal.is(ProblemKind::Missing) {
+            refusal.advise(HOW_TO_FIND);
+        }
         Err(CommandFailure::Refused(Box::new(refusal)))
+    }
+
+    /// How to give the API key that the server asks for.
+    fn key_advice(&self) -> String {
+        let given = match &self.api_key {
+            Some(given) => format!("the API key is that of {}; give another one", given.origin),
+            None => "no API key is given; give one".to_string(),
+        };
+        format!(
+            "{given} with --api-key or --api-key-file, or in RINGBACK_API_KEY or RINGBACK_API_KEY_FILE"
+        )
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, CommandFailure> {

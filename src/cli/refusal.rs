@@ -2,6 +2,7 @@
 
 use super::exit_status::ExitStatus;
 use super::terminal::clean;
+use crate::api::problem::ProblemKind;
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -67,6 +68,12 @@ impl Refusal {
     /// Whether the server has nothing there.
     pub fn is_missing(&self) -> bool {
         self.http_status == StatusCode::NOT_FOUND
+    }
+
+    /// Whether the server says that it is a problem of this kind.
+    pub fn is(&self, kind: ProblemKind) -> bool {
+        let said = self.document.get("type").and_then(Value::as_str);
+        said == Some(kind.urn())
     }
 
     /// Whether the request may have been done nevertheless.

@@ -61,13 +61,14 @@ async fn every_kind_of_refusal_has_a_status_of_its_own_and_is_json_if_wanted() {
             server.asked();
             assert_eq!(finished.status, status, "{words:?}");
             let mut printed = printed(&finished);
-            if words[0] == "endpoint" && http == 404 {
-                assert!(
-                    printed["advice"]
-                        .take()
-                        .as_str()
-                        .is_some_and(|text| text.contains("--url"))
-                );
+            let advice = match http {
+                401 => Some("--api-key"),
+                404 if words[0] == "endpoint" => Some("--url"),
+                _ => None,
+            };
+            if let Some(advice) = advice {
+                let said = printed["advice"].take();
+                assert!(said.as_str().is_some_and(|said| said.contains(advice)));
                 printed.as_object_mut().expect("an object").remove("advice");
             }
             assert_eq!(printed, problem, "{words:?}");

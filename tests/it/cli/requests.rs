@@ -538,6 +538,57 @@ async fn a_refusal_is_told_in_a_few_lines() {
 }
 
 #[tokio::test]
+async fn whoever_has_no_api_key_or_a_wrong_one_is_told_how_to_give_one() {
+    let problem = json!({ "title": "No valid API key", "status": 401, "detail": "why" });
+    let headers = [("content-type", "application/problem+json")];
+    let server = StandIn::open((StatusCode::UNAUTHORIZED, headers, problem.to_string())).await;
+    let ways = "with --api-key or --api-key-file, or in RINGBACK_API_KEY or RINGBACK_API_KEY_FILE";
+    let check = async |words: &[&str], variables: &[(&str, &str)], given: &str| {
+        let finished = server.run(&[&["lanes"], words].concat(), variables).await;
+        let expected =
+            format!("ringback: 401 Unauthorized: No valid API key: why\n  {given} {ways}\n");
+        assert_eq!((finished.status, finished.stderr), (5, expected));
+    };
+    let of = |origin: &str| format!("the API key is that of {origin}; give another one");
+    check(&[], &[], "no API key is given; give one").await;
+    check(&["--api-key", "hunter2"], &[], &of("--api-key")).await;
+    let variable = [("RINGBACK_API_KEY", "hunter2")];
+    check(&[], &variable, &of("RINGBACK_API_KEY")).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("key");
+    std::fs::write(&file, "hunter2").expect("written");
+    let file = file.to_str().expect("UTF-8");
+    check(&["--api-key-file", file], &[], &of("--api-key-file")).await;
+}
+
+#[tokio::test]
+async fn whoever_knows_an_id_alone_is_told_how_to_look_for_it() {
+    let problem =
+        json!({ "type": "urn:ringback:problem:missing", "title": "No such notification" });
+    let headers = [("content-type", "application/problem+json")];
+    let server = StandIn::open((StatusCode::NOT_FOUND, headers, problem.to_string())).await;
+    for (words, status) in [
+        (&["show", "order-5"][..], 2),
+        (&["show"], 2),
+        (&["show", "t", "order-5"], 4),
+        (&["show", "t", "order-5", "--payload"], 4),
+        (&["retry", "order-5"], 2),
+        (&["replay", "order-5"], 2),
+        (&["cancel", "t", "order-5"], 4),
+    ] {
+        let finished = server.run(words, &[]).await;
+        assert_eq!(finished.status, status, "{words:?} {}", finished.stderr);
+        let said = finished.stderr.contains("`ringback find ID` looks");
+        assert!(said, "{words:?} {}", finished.stderr);
+    }
+    for words in [&["job", "show"][..], &["send", "t"]] {
+        let finished = server.run(words, &[]).await;
+        assert_eq!(finished.status, 2, "{words:?}");
+        assert!(!finished.stderr.contains("find"), "{}", finished.stderr);
+    }
+}
+
+#[tokio::test]
 async fn what_may_have_been_registered_can_be_sent_again_under_its_id() {
     let headers = [("content-type", "text/plain")];
     let status = StatusCode::SERVICE_UNAVAILABLE;

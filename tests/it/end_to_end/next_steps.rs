@@ -69,3 +69,19 @@ async fn whoever_forgets_that_it_is_an_endpoint_is_told_how_it_is_written() {
     }
     server.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_an_id_or_no_key_is_told_what_to_give() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &["--api-key", "operators-own-key"]).await;
+    let with_key = |words: &[&'static str]| [words, &["--api-key", "operators-own-key"]].concat();
+    let complaint = complained(&to(&server, &["lanes", "--api-key", "wrong"]), 5).await;
+    let said = "the API key is that of --api-key; give another one with --api-key or";
+    assert!(complaint.contains(said), "{complaint}");
+    let words = with_key(&["show", "t", "order-5"]);
+    let complaint = complained(&to(&server, &words), 4).await;
+    assert!(complaint.contains("`ringback find ID`"), "{complaint}");
+    let complaint = complained(&to(&server, &with_key(&["show", "order-5"])), 2).await;
+    assert!(complaint.contains("`ringback find ID`"), "{complaint}");
+    server.kill().await;
+}
