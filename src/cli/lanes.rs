@@ -30,6 +30,15 @@ pub struct LaneDetails {
     held_before: Option<HoldDetails>,
 }
 
+impl LaneDetails {
+    /// By whom the lane is held, since when and why; `None` if nobody holds it.
+    pub fn hold(&self, now_ms: i64) -> Option<String> {
+        let by = self.held_by.as_deref()?;
+        let reason = self.held_reason.as_deref().unwrap_or_default();
+        Some(hold_in_words(by, self.held_at.as_deref(), reason, now_ms))
+    }
+}
+
 /// A hold in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -62,17 +71,8 @@ pub fn one(lane: &LaneDetails, colours: Colours, now_ms: i64) -> String {
     };
     let given = |text: &Option<String>| text.as_deref().map(clean).unwrap_or_default();
     if let Some(before) = &lane.held_before {
-        let (by, reason) = (clean(&before.by), clean(&before.reason));
-        let why = if reason.is_empty() {
-            reason
-        } else {
-            format!(": {reason}")
-        };
-        let since = at(&before.at);
-        line(
-            "note",
-            format!("it was held already, by {by} since {since}{why}"),
-        );
+        let hold = hold_in_words(&before.by, before.at.as_deref(), &before.reason, now_ms);
+        line("note", format!("it was held already, {hold}"));
     }
     line("endpoint", given(&lane.endpoint));
     line("held", at(&lane.held_at));
@@ -145,6 +145,18 @@ fn row(lane: &LaneDetails, now_ms: i64) -> Vec<String> {
         oldest.map_or("-".to_string(), |oldest| instant(oldest, now_ms)),
         why,
     ]
+}
+
+/// By whom a lane is or was held, since when and why.
+fn hold_in_words(by: &str, at: Option<&str>, reason: &str, now_ms: i64) -> String {
+    let since = at.map_or(String::new(), |at| {
+        format!(" since {}", instant(at, now_ms))
+    });
+    let why = match reason {
+        "" => String::new(),
+        reason => format!(": {}", clean(reason)),
+    };
+    format!("by {}{since}{why}", clean(by))
 }
 
 /// How many are pending, with a mark if there may be more.

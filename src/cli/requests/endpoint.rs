@@ -1,9 +1,11 @@
 //! `ringback endpoint`: list, show, set, test and remove endpoints.
 
 use super::endpoint_key::{KeyCommand, run as run_key};
+use super::endpoint_lane::hold_of;
 use super::endpoint_patch::{SetArguments, without_nulls};
 use super::endpoint_text::{endpoint_text, list_text};
 use super::{NOT_OURS, print_text, text_of};
+use crate::api::problem::ProblemKind;
 use crate::cli::client::{Client, ServerArguments};
 use crate::cli::terminal::{Colours, now_ms};
 use crate::cli::timeline::attempt_text;
@@ -59,7 +61,7 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
         EndpointCommand::List(list) => print_list(&list),
         EndpointCommand::Show(NameArguments { name, server }) => {
             let answer = request(&server, Method::GET, &name, &[], None)?;
-            print_endpoint(answer, &server)
+            print_endpoint(answer, &name, &server)
         }
         EndpointCommand::Set(arguments) => set(&arguments),
         EndpointCommand::Test(NameArguments { name, server }) => {
@@ -75,9 +77,14 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
         }
         EndpointCommand::Key(command) => run_key(command),
         EndpointCommand::Remove(NameArguments { name, server }) => {
-            request(&server, Method::DELETE, &name, &[], None)?;
+            let removed = request(&server, Method::DELETE, &name, &[], None);
+            removed.map_err(|failure| with_list_of_pending(failure, &name))?;
             let text = if server.json { "null\n" } else { "removed\n" };
-            text_of(text.as_bytes())
+            text_of(text.as_bytes())?;
+            if let Some(hold) = hold(&name, &server) {
+                eprintln!("note: its lane stays held, {hold}");
+            }
+            Ok(())
         }
     }
 }
@@ -111,13 +118,41 @@ fn set(arguments: &SetArguments) -> Result<(), CommandFailure> {
         }
         answer => answer?,
     };
-    print_endpoint(answer, server)
+    print_endpoint(answer, name, server)
 }
 
-fn print_endpoint(answer: Vec<u8>, server: &ServerArguments) -> Result<(), CommandFailure> {
+/// Adds the command that lists what keeps an endpoint from being removed.
+fn with_list_of_pending(failure: CommandFailure, name: &str) -> CommandFailure {
+    match failure {
+        CommandFailure::Refused(mut refusal) if refusal.is(ProblemKind::EndpointInUse) => {
+            let list = format!("ringback list --lane endpoint:{name} --state pending");
+            refusal.advise(&format!("`{list}` lists them"));
+            CommandFailure::Refused(refusal)
+        }
+        failure => failure,
+    }
+}
+
+/// Who holds the lane of an endpoint; `None` if nobody does.
+fn hold(name: &str, server: &ServerArguments) -> Option<String> {
+    let name = EndpointName::parse(name).ok()?;
+    hold_of(&Client::new(server).ok()?, &name, now_ms())
+}
+
+/// Prints an endpoint and who holds its lane. The JSON is that of the server, which has the hold with the lane.
+fn print_endpoint(
+    answer: Vec<u8>,
+    name: &str,
+    server: &ServerArguments,
+) -> Result<(), CommandFailure> {
+    let hold = match server.json {
+        true => None,
+        false => hold(name, server),
+    };
     print_text(answer, server, |answer| {
         let endpoint = serde_json::from_slice(answer)?;
-        Ok(endpoint_text(&endpoint, Colours::of_stdout(), now_ms()))
+        let colours = Colours::of_stdout();
+        Ok(endpoint_text(&endpoint, hold.as_deref(), colours, now_ms()))
     })
 }
 

@@ -6,8 +6,13 @@ use crate::cli::terminal::{Colours, clean, instant};
 use crate::cli::view::{EndpointDetails, EndpointDetailsPage};
 use serde_json::Value;
 
-/// One endpoint. What is not set is left out.
-pub fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> String {
+/// One endpoint, and who holds its lane. What is not set is left out.
+pub fn endpoint_text(
+    endpoint: &EndpointDetails,
+    hold: Option<&str>,
+    colours: Colours,
+    now_ms: i64,
+) -> String {
     let mut text = format!("{}  version {}\n", clean(&endpoint.name), endpoint.version);
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
@@ -19,6 +24,7 @@ pub fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) 
     };
     line("url", clean(&endpoint.url));
     line("lane", format!("endpoint:{}", clean(&endpoint.name)));
+    line("held", hold.unwrap_or_default().to_string());
     line("ladder", shown(&endpoint.ladder));
     line("ack", shown(&endpoint.ack));
     line(
@@ -115,6 +121,7 @@ pub fn list_text(page: &EndpointDetailsPage, colours: Colours, now_ms: i64) -> S
             vec![
                 endpoint.name.clone(),
                 endpoint.version.to_string(),
+                own_keys(endpoint),
                 endpoint.url.clone(),
                 or_dash(shown(&endpoint.ladder)),
                 or_dash(shown(&endpoint.ack)),
@@ -122,12 +129,22 @@ pub fn list_text(page: &EndpointDetailsPage, colours: Colours, now_ms: i64) -> S
             ]
         })
         .collect();
-    let heading = ["name", "version", "url", "ladder", "ack", "changed"];
+    let heading = [
+        "name", "version", "own keys", "url", "ladder", "ack", "changed",
+    ];
     let mut text = table(colours, &heading, &rows);
     if let Some(cursor) = &page.next_cursor {
         text.push_str(&format!("next page: --cursor {}\n", clean(cursor)));
     }
     text
+}
+
+/// How many signing keys of its own an endpoint has. Without one, the default keys sign.
+fn own_keys(endpoint: &EndpointDetails) -> String {
+    match endpoint.keys.len() {
+        0 => "none".to_string(),
+        many => many.to_string(),
+    }
 }
 
 /// A text as it is; another value as JSON; nothing for `null`.
@@ -156,10 +173,13 @@ mod tests {
             "signature_headers": {"id": "x-id", "timestamp": "webhook-timestamp", "signature": "webhook-signature"},
             "metadata": null, "created_at": "2026-11-20T08:29:58.000Z", "changed_at": "2026-11-20T08:29:59.000Z",
         }));
-        let text = endpoint_text(&endpoint.expect("an endpoint"), Colours::never(), NOW_MS);
+        let hold = Some("by anna: they move");
+        let endpoint = endpoint.expect("an endpoint");
+        let text = endpoint_text(&endpoint, hold, Colours::never(), NOW_MS);
         let expected = "shop-1  version 3
   url            https://shop.example/n
   lane           endpoint:shop-1
+  held           by anna: they move
   ack            {\"status\":\"2xx\"}
   time-out       5s
   header         x-shop: 1
@@ -169,5 +189,29 @@ mod tests {
   changed        2026-11-20T08:29:59.000Z (1s ago)
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_list_says_which_endpoints_have_keys_of_their_own() {
+        let key = json!({ "id": "key_1", "kind": "symmetric" });
+        let page = json!({ "items": [
+            { "name": "shop-1", "version": 1, "url": "https://a.example/n", "keys": [key, key] },
+            { "name": "shop-2", "version": 1, "url": "https://b.example/n", "keys": [] },
+        ] });
+        let page = serde_json::from_value(page).expect("a page");
+        let text = list_text(&page, Colours::never(), NOW_MS);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("name    version  own keys  url"),
+            "{text}"
+        );
+        assert!(
+            lines[1].starts_with("shop-1  1        2         https"),
+            "{text}"
+        );
+        assert!(
+            lines[2].starts_with("shop-2  1        none      https"),
+            "{text}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The commands about lanes.
 
+use super::endpoint_lane::lacks_endpoint;
 use super::jobs::{print_job, print_preview};
 use super::{NOT_OURS, as_it_is, print_text};
 use crate::cli::client::{Client, ServerArguments};
@@ -110,14 +111,20 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
         LaneCommand::Show(one) => {
             let (client, lane) = (Client::new(&one.server)?, parse(one)?);
             let url = client.url(&["lanes", lane.as_str()]);
-            print_lane(block_on(client.call(Method::GET, url, None))?, &one.server)
+            print_lane(block_on(client.call(Method::GET, url, None))?, &one.server)?;
+            if let Some(lacks) = lacks_endpoint(&client, &lane) {
+                eprintln!("note: {lacks}");
+            }
+            Ok(())
         }
         LaneCommand::Hold(LaneReasonArguments { one, reason }) => {
             let answer = ask(one, "hold", &json!({ "reason": reason }))?;
             let held = serde_json::from_slice(&answer).context(NOT_OURS)?;
             print_lane(answer, &one.server)?;
-            // It may be held before its first notification, so this is no error.
-            if is_unknown(&held) {
+            // It may be held before its first notification, and after its endpoint was removed, so this is no error.
+            if let Some(lacks) = lacks_endpoint(&Client::new(&one.server)?, &parse(one)?) {
+                eprintln!("note: {lacks}");
+            } else if is_unknown(&held) {
                 eprintln!(
                     "note: nothing is pending for this destination, and no call to it has ended yet; is it spelt as in the \
                      registrations?"

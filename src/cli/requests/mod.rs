@@ -6,6 +6,7 @@ mod bulk;
 mod default_key;
 mod endpoint;
 mod endpoint_key;
+mod endpoint_lane;
 mod endpoint_patch;
 mod endpoint_text;
 mod find;

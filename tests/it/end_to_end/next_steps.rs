@@ -85,3 +85,94 @@ async fn whoever_has_an_id_or_no_key_is_told_what_to_give() {
     assert!(complaint.contains("`ringback find ID`"), "{complaint}");
     server.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_to_an_endpoint_says_that_its_lane_is_held() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    let url = "https://shop.example/n";
+    let set = ["endpoint", "set", "shop-1", "--url", url];
+    assert!(!printed(&to(&server, &set)).await.contains("held"));
+    let hold = ["lane", "hold", "endpoint:shop-1", "--reason", "they move"];
+    printed(&to(&server, &hold)).await;
+    let how = "`ringback lane release endpoint:shop-1` releases it";
+    for words in [
+        &["endpoint", "show", "shop-1"][..],
+        &["endpoint", "set", "shop-1", "--timeout", "1s"],
+    ] {
+        let shown = printed(&to(&server, words)).await;
+        let line = shown.lines().find(|line| line.starts_with("  held "));
+        let line = line.unwrap_or_else(|| panic!("no hold in\n{shown}"));
+        assert!(
+            line.contains(": they move; ") && line.ends_with(how),
+            "{line}"
+        );
+    }
+    let removed = ringback(&to(&server, &["endpoint", "remove", "shop-1"])).await;
+    assert_eq!(removed.stdout, b"removed\n");
+    let note = String::from_utf8_lossy(&removed.stderr).into_owned();
+    assert!(note.starts_with("note: its lane stays held, by "), "{note}");
+    assert!(note.trim_end().ends_with(how), "{note}");
+    // The hold counts for the next one of the name.
+    assert!(printed(&to(&server, &set)).await.contains(how));
+    let release = ["lane", "release", "endpoint:shop-1"];
+    printed(&to(&server, &release)).await;
+    let removed = ringback(&to(&server, &["endpoint", "remove", "shop-1"])).await;
+    assert_eq!(
+        (&removed.stdout[..], &removed.stderr[..]),
+        (&b"removed\n"[..], &b""[..])
+    );
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lane_of_an_endpoint_that_does_not_exist_is_told_apart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    let url = "https://shop.example/n";
+    printed(&to(&server, &["endpoint", "set", "shop-1", "--url", url])).await;
+    for (lane, is_missing) in [
+        ("endpoint:nope", true),
+        ("endpoint:shop-1", false),
+        ("https://shop.example", false),
+    ] {
+        for verb in ["show", "hold"] {
+            let shown = ringback(&to(&server, &["lane", verb, lane])).await;
+            assert_eq!(shown.status.code(), Some(0), "{lane}");
+            let note = String::from_utf8_lossy(&shown.stderr).into_owned();
+            let said = note.starts_with("note: there is no endpoint nope: ");
+            assert_eq!(said, is_missing, "{lane} {verb}: {note}");
+        }
+    }
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_keeps_an_endpoint_from_being_removed_is_found_by_the_command_that_is_told() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let merchant = Merchant::start().await;
+    let server = Process::start(dir.path(), &[]).await;
+    let url = merchant.url("/notify");
+    printed(&to(&server, &["endpoint", "set", "shop-1", "--url", &url])).await;
+    let send = [
+        "send",
+        "t",
+        "endpoint:shop-1",
+        "x",
+        "--id",
+        "1",
+        "--delay",
+        "30m",
+    ];
+    printed(&to(&server, &send)).await;
+    let complaint = complained(&to(&server, &["endpoint", "remove", "shop-1"]), 6).await;
+    let (_, told) = complaint.split_once("`ringback ").expect("a command");
+    let (told, _) = told.split_once('`').expect("its end");
+    let told: Vec<&str> = told.split(' ').collect();
+    let listed = printed(&to(&server, &told)).await;
+    assert!(listed.contains("scheduled  t      1 "), "{listed}");
+    let listed = printed(&to(&server, &["endpoint", "list"])).await;
+    let heading = listed.lines().next().unwrap_or_default();
+    assert!(heading.contains("own keys"), "{listed}");
+    server.kill().await;
+}
