@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 
 /// What everybody should know who uses a default key.
 const SHARED: &str = "every receiver that verifies with a default key knows it or shares it with others, so each of them \
-    can forge calls to the others; give a receiver an endpoint with a key of its own (POST /v1/endpoints/{name}/keys)";
+    can forge calls to the others; give a receiver an endpoint with a key of its own";
 
 /// The id of a default key, from the path.
 #[derive(Debug)]

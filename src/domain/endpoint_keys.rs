@@ -54,7 +54,8 @@ pub enum BadKeyChange {
     Unknown,
     /// No other key would sign for good.
     #[error(
-        "this is the last signing key of the endpoint that signs for good; add another one first"
+        "this is the last signing key of the endpoint that signs for good; add another one first, or set `keys` of the \
+         endpoint to []: then the default keys sign, which all receivers without keys share"
     )]
     Last,
 }

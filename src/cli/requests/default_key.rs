@@ -106,9 +106,11 @@ fn list_text(page: &DefaultKeyPage, now_ms: i64) -> String {
     text + &warning_text(page.warning.as_deref())
 }
 
+/// What the server says against default keys, and the command that adds another key.
 fn warning_text(warning: Option<&str>) -> String {
     warning.map_or(String::new(), |warning| {
-        format!("note: {}\n", clean(warning))
+        let command = "`ringback endpoint key add NAME` adds one";
+        format!("note: {}; {command}\n", clean(warning))
     })
 }
 
@@ -131,7 +133,7 @@ mod tests {
         let expected = "default_3, unreadable by this server: bad kind\n\
             default_2, symmetric\n\
             default_1, symmetric, until 2026-11-20T08:31:00.000Z (in 1m)\n\
-            note: they are shared\n";
+            note: they are shared; `ringback endpoint key add NAME` adds one\n";
         assert_eq!(list_text(&page, 1_795_163_400_000), expected);
         let none = list_text(&DefaultKeyPage::default(), 0);
         assert!(none.starts_with("none: "), "{none}");

@@ -142,7 +142,7 @@ fn of_keys(bad: &BadKeyChange) -> String {
             format!("每个端点最多 {MOST_KEYS} 个有效的签名密钥，请先移除一个。")
         }
         BadKeyChange::Unknown => "端点没有此 ID 的签名密钥。".to_string(),
-        BadKeyChange::Last => "这是端点最后一个长期有效的签名密钥，请先添加另一个。".to_string(),
+        BadKeyChange::Last => "这是端点最后一个长期有效的签名密钥，请先添加另一个。如需改用默认密钥签名（所有无密钥的接收方共用），请通过 API 将端点的 keys 设为 []。".to_string(),
     }
 }
 

@@ -228,6 +228,8 @@ async fn a_rotation_signs_with_both_keys_until_the_overlap_ends(stores: Stores) 
     let (status, problem) = server.call(Method::DELETE, &path, None).await;
     assert_eq!(status, 409, "{problem}");
     assert_eq!(problem["type"], "urn:ringback:problem:signing-key");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("then the default keys sign"), "{problem}");
     let (_, attempt) = server
         .call(Method::POST, "/v1/endpoints/shop-1/test", None)
         .await;

@@ -176,3 +176,16 @@ async fn what_keeps_an_endpoint_from_being_removed_is_found_by_the_command_that_
     assert!(heading.contains("own keys"), "{listed}");
     server.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn default_keys_name_the_command_that_adds_another_key() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    for verb in ["list", "add"] {
+        let shown = printed(&to(&server, &["default-key", verb])).await;
+        let said = "an endpoint with a key of its own; `ringback endpoint key add NAME` adds one\n";
+        assert!(shown.ends_with(said), "{shown}");
+        assert!(!shown.contains("/v1/"), "{shown}");
+    }
+    server.kill().await;
+}
