@@ -5,7 +5,7 @@ use crate::api::schema::{CauseName, JobKindName, JobStateName};
 use crate::api::view::{NotificationView, json};
 use crate::domain::job::BulkJob;
 use crate::domain::job_filter::JobFilter;
-use crate::domain::lane_settings::CallRate;
+use crate::domain::lane_settings::{CallRate, LaneHold};
 use crate::domain::timestamp::display_ms;
 use crate::service::{JobPreview, ReleaseReply};
 use axum::response::Response;
@@ -54,6 +54,9 @@ pub struct JobView<'a> {
     /// `false` in the answer to a release of a lane that nobody held; else left out, so that it is the job as it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     was_held: Option<bool>,
+    /// In the answer to a retry of a lane that is held: calls begin when it is released. Else left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 /// The filter of a job, as a request says it, without what it does not say.
@@ -98,6 +101,9 @@ pub struct PreviewView<'a> {
     reasons: Vec<ReasonCountView>,
     /// The first ten.
     sample: Vec<NotificationView<'a>>,
+    /// Of a retry of a lane that is held: calls begin when it is released. Else left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 impl<'a> JobView<'a> {
@@ -121,6 +127,19 @@ impl<'a> JobView<'a> {
             created_at: display_ms(job.created_ms),
             ended_at: job.ended_ms.map(display_ms),
             was_held: None,
+            warning: None,
+        }
+    }
+}
+
+impl<'a> PreviewView<'a> {
+    fn of(preview: &'a JobPreview) -> Self {
+        Self {
+            matched: preview.matched,
+            at_least: preview.at_least,
+            reasons: ReasonCountView::all(&preview.reasons),
+            sample: preview.sample.iter().map(NotificationView::of).collect(),
+            warning: None,
         }
     }
 }
@@ -155,6 +174,15 @@ pub fn accepted(job: &BulkJob) -> Response {
     with_location(StatusCode::ACCEPTED, &JobView::of(job), job)
 }
 
+/// The same, if the job makes calls to a lane. If somebody holds that, the answer says so: whoever takes the job for calls would
+/// wait for them in vain.
+#[must_use]
+pub fn accepted_for_lane(job: &BulkJob, hold: Option<&LaneHold>) -> Response {
+    let mut view = JobView::of(job);
+    view.warning = hold.map(calls_wait);
+    with_location(StatusCode::ACCEPTED, &view, job)
+}
+
 /// The answer to a request whose job was made before and has not ended.
 #[must_use]
 pub fn same(job: &BulkJob) -> Response {
@@ -184,11 +212,28 @@ fn with_location(status: StatusCode, view: &JobView<'_>, job: &BulkJob) -> Respo
 /// The answer to a dry run.
 #[must_use]
 pub fn previewed(preview: &JobPreview) -> Response {
-    let view = PreviewView {
-        matched: preview.matched,
-        at_least: preview.at_least,
-        reasons: ReasonCountView::all(&preview.reasons),
-        sample: preview.sample.iter().map(NotificationView::of).collect(),
-    };
+    json(StatusCode::OK, &PreviewView::of(preview))
+}
+
+/// The same, as [`accepted_for_lane`].
+#[must_use]
+pub fn previewed_for_lane(preview: &JobPreview, hold: Option<&LaneHold>) -> Response {
+    let mut view = PreviewView::of(preview);
+    view.warning = hold.map(calls_wait);
     json(StatusCode::OK, &view)
+}
+
+/// Says that a lane is held, by whom and why, and what that means for a job that makes calls to it.
+fn calls_wait(hold: &LaneHold) -> String {
+    let LaneHold {
+        by,
+        reason,
+        since_ms,
+    } = hold;
+    let since = display_ms(*since_ms);
+    let why = match &**reason {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    format!("the lane is held by {by} since {since}{why}, so calls begin when it is released")
 }

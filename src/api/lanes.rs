@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::job_view::{accepted, previewed, released};
+use crate::api::job_view::{accepted_for_lane, previewed_for_lane, released};
 use crate::api::jobs::job_request;
 use crate::api::path::LanePath;
 use crate::api::problem::Problem;
@@ -208,7 +208,8 @@ pub async fn release(
     Ok(released(&reply))
 }
 
-/// `POST /v1/lanes/{lane}/retry`: makes what is pending in a lane due now, as a job. The body is optional.
+/// `POST /v1/lanes/{lane}/retry`: makes what is pending in a lane due now, as a job. The body is optional. The answer says if the
+/// lane is held.
 pub async fn retry(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -218,15 +219,19 @@ pub async fn retry(
 ) -> Result<Response, Problem> {
     let asked = job_request(&api, request).await?;
     let request = LaneRetryRequest {
-        lane,
+        lane: lane.clone(),
         rate: asked.rate,
         actor,
         reason: asked.reason,
     };
     if asked.is_dry_run {
         let preview = api.service.preview_retry(request).await;
-        return Ok(previewed(&preview.map_err(Problem::of_service)?));
+        let preview = preview.map_err(Problem::of_service)?;
+        let hold = api.service.hold_of(&lane).await;
+        return Ok(previewed_for_lane(&preview, hold.as_ref()));
     }
     let job = api.service.retry_lane(request).await;
-    Ok(accepted(&job.map_err(Problem::of_service)?))
+    let job = job.map_err(Problem::of_service)?;
+    let hold = api.service.hold_of(&lane).await;
+    Ok(accepted_for_lane(&job, hold.as_ref()))
 }

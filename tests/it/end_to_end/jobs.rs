@@ -210,9 +210,20 @@ async fn what_a_job_makes_due_waits_in_a_held_lane(stores: Stores) {
     let mut merchant = Merchant::start().await;
     register_later(&server, &merchant, 3).await;
     let hold = path(&merchant, "hold");
-    assert_eq!(server.call(Method::POST, &hold, None).await.0, 200);
+    let reason = Some(json!({ "reason": "they move" }));
+    assert_eq!(server.call(Method::POST, &hold, reason).await.0, 200);
+    let warning = "the lane is held by api since 2026-11-20T08:30:00.000Z (they move), so calls begin when it is released";
+    let dry_run = Some(json!({ "dry_run": true }));
+    let lane_retry = path(&merchant, "retry");
+    let (_, found) = server
+        .call(Method::POST, &lane_retry, dry_run.clone())
+        .await;
+    assert_eq!(found["warning"], warning, "{found}");
     let job = retry(&server, &merchant, 500.0).await;
-    assert_eq!(counts(&until(&server, &job, "done").await), [3, 3, 0, 0]);
+    assert_eq!(job["warning"], warning, "{job}");
+    let done = until(&server, &job, "done").await;
+    assert_eq!(counts(&done), [3, 3, 0, 0]);
+    assert_eq!(done.get("warning"), None, "it is the job as it is kept");
     assert!(merchant.arrived().is_none(), "it is held");
     let release = path(&merchant, "release");
     let body = Some(json!({ "reason": "go" }));
@@ -224,6 +235,8 @@ async fn what_a_job_makes_due_waits_in_a_held_lane(stores: Stores) {
         (&json!("done"), &json!("go"))
     );
     assert_eq!(until(&server, &released, "done").await, released);
+    let (_, found) = server.call(Method::POST, &lane_retry, dry_run).await;
+    assert_eq!(found.get("warning"), None, "{found}");
     for _ in 0..3 {
         merchant.call().await;
     }

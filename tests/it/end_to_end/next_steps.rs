@@ -189,3 +189,25 @@ async fn default_keys_name_the_command_that_adds_another_key() {
     }
     server.kill().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_of_a_lane_that_is_held_says_so() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let merchant = Merchant::start().await;
+    let server = Process::start(dir.path(), &[]).await;
+    let url = merchant.url("/notify");
+    let send = ["send", "t", &url, "x", "--id", "1", "--delay", "30m"];
+    printed(&to(&server, &send)).await;
+    let hold = ["lane", "hold", &url, "--reason", "they move"];
+    printed(&to(&server, &hold)).await;
+    let made = printed(&to(&server, &["lane", "retry", &url])).await;
+    let lane = merchant.url("");
+    for said in [
+        "  note           the lane is held by ",
+        " (they move), so calls begin when it is released\n",
+        &*format!("  to release it  ringback lane release {lane}\n"),
+    ] {
+        assert!(made.contains(said), "{said} in\n{made}");
+    }
+    server.kill().await;
+}
