@@ -48,6 +48,7 @@ pub mod problem;
 pub mod query;
 pub mod reason;
 pub mod registration;
+mod registration_problem;
 pub mod request_memory;
 mod request_metrics;
 mod request_span;

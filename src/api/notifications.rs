@@ -8,10 +8,9 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{NoQuery, list_request};
 use crate::api::reason::reason_of;
 use crate::api::registration;
+use crate::api::registration_problem::registration_problem;
 use crate::api::request_span::RequestSpan;
-use crate::api::view::{
-    FullView, ListView, created, json, notification, registration_problem, requested,
-};
+use crate::api::view::{FullView, ListView, created, json, notification, requested};
 use crate::domain::caller::Caller;
 use crate::journal::Actor;
 use crate::service::{RegisterReply, ServiceError};
@@ -87,8 +86,10 @@ pub async fn show(
         .await
         .map_err(Problem::of_service)?;
     let waiting = api.service.waiting_for(&snapshot).await;
+    let loss = api.service.endpoint_loss(&snapshot).await;
     let payload = (api.service.payload_outline(&snapshot).await).map_err(Problem::of_service)?;
     let view = FullView::of(&snapshot, flights, &transitions, waiting.as_ref());
+    let view = view.with_loss(loss, snapshot.state);
     let view = view.with_payload(payload.as_ref());
     Ok(json(StatusCode::OK, &view))
 }

@@ -8,7 +8,6 @@ use crate::api::schema::{
 };
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::Attempt;
-use crate::domain::caller::Caller;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::order::OrderPlace;
@@ -16,11 +15,11 @@ use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{Payload, PayloadContent, Transition};
-use crate::service::{Flights, ListPage, ServiceError, WaitingFor};
+use crate::service::{EndpointLoss, Flights, ListPage, WaitingFor};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// A notification. In lists, `attempts` is always empty, and the last one is beside it.
@@ -111,6 +110,9 @@ pub struct FullView<'a> {
     /// Set if the notification is set aside: it is not sent until a change by hand releases it.
     #[schema(required)]
     set_aside: Option<SetAsideView<'a>>,
+    /// What became of its endpoint, and what that means for it, if the endpoint was removed. Else left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
     #[schema(value_type = LadderText)]
     ladder: Box<RawValue>,
     /// The rule that judges the answers, that of the endpoint if the notification has none of its own. `null` if the
@@ -250,6 +252,7 @@ impl<'a> FullView<'a> {
                     reason,
                 }
             }),
+            warning: None,
             ladder: name_or_object(&snapshot.ladder.to_text()),
             ack: None,
             content_type: None,
@@ -268,6 +271,13 @@ impl<'a> FullView<'a> {
                 .collect(),
             timeline: timeline(&snapshot.attempts, transitions),
         }
+    }
+
+    /// The same view, with what became of the endpoint.
+    #[must_use]
+    pub fn with_loss(mut self, loss: Option<EndpointLoss>, state: State) -> Self {
+        self.warning = loss.map(|loss| loss.in_words(state));
+        self
     }
 
     /// The same view, with what the notification sends. `None` if that cannot be read.
@@ -379,29 +389,6 @@ pub fn requested(snapshot: &Snapshot, waiting: Option<&WaitingFor>) -> Response 
         waiting_because: waiting.map(|waiting| &*waiting.in_words),
     };
     json(StatusCode::OK, &view)
-}
-
-/// The problem for a registration that failed. If the notification was cancelled, the document contains all of
-/// it, as the answer of a registration that succeeds does. If another notification is in the way, it is named to a caller
-/// that may read it.
-#[must_use]
-pub fn registration_problem(error: ServiceError, caller: &Caller) -> Problem {
-    let error = match error {
-        ServiceError::OutOfOrder { conflict, other } => ServiceError::OutOfOrder {
-            conflict,
-            other: other.filter(|other| caller.may_use(other.topic())),
-        },
-        error => error,
-    };
-    let cancelled = match &error {
-        ServiceError::Cancelled(snapshot) => to_raw_value(&NotificationView::of(snapshot)).ok(),
-        _ => None,
-    };
-    let problem = Problem::of_service(error);
-    match cancelled {
-        Some(notification) => problem.with_notification(notification),
-        None => problem,
-    }
 }
 
 #[cfg(test)]

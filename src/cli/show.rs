@@ -41,6 +41,7 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
         }
         None => line("next attempt", at(&one.next_attempt_at)),
     }
+    line("note", one.warning.as_deref().map_or(String::new(), clean));
     if let (Some(waiting_for), Some(because)) = (&one.waiting_for, &one.waiting_because) {
         line(
             "waits for",

@@ -28,6 +28,7 @@ pub struct NotificationDetails {
     pub priority: String,
     pub order: Option<OrderDetails>,
     pub set_aside: Option<SetAsideDetails>,
+    pub warning: Option<String>,
     pub waiting_for: Option<String>,
     pub waiting_because: Option<String>,
     pub ladder: Value,

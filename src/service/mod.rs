@@ -15,6 +15,7 @@ mod changes;
 mod default_keys;
 mod difference;
 mod endpoint_keys;
+mod endpoint_loss;
 mod endpoint_tls;
 mod endpoints;
 mod error;
@@ -36,6 +37,7 @@ pub use activity::{ActivityReading, ActivityWindow};
 pub use api_keys::{ApiKeyRequest, MadeApiKey};
 pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};
+pub use endpoint_loss::EndpointLoss;
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
 pub use error::{BadApiKeyChange, ServiceError};
 pub use jobs::{

@@ -1,7 +1,7 @@
 //! What the commands say beside their answer: what stands in the way, and what can be done next.
 
 use super::commands::{printed, ringback};
-use crate::support::merchant::Merchant;
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
 
 /// What it complained about; it must have ended with this status.
@@ -209,5 +209,31 @@ async fn a_retry_of_a_lane_that_is_held_says_so() {
     ] {
         assert!(made.contains(said), "{said} in\n{made}");
     }
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notification_says_that_its_endpoint_was_removed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let server = Process::start(dir.path(), &[]).await;
+    let url = merchant.url("/notify");
+    let set = ["endpoint", "set", "shop-1", "--url", &url];
+    printed(&to(&server, &set)).await;
+    let send = ["send", "t", "endpoint:shop-1", "x", "--id", "1"];
+    let once = ["--ladder", r#"{"intervals":[]}"#];
+    let send: Vec<&str> = send.into_iter().chain(once).collect();
+    printed(&to(&server, &send)).await;
+    server.api().until_state("1", "dead").await;
+    let show = ["show", "t", "1"];
+    assert!(!printed(&to(&server, &show)).await.contains("  note "));
+    printed(&to(&server, &["endpoint", "remove", "shop-1"])).await;
+    let shown = printed(&to(&server, &show)).await;
+    let note = "  note           its endpoint was removed; a replay uses the last settings";
+    assert!(shown.contains(note), "{shown}");
+    printed(&to(&server, &set)).await;
+    let shown = printed(&to(&server, &show)).await;
+    let note = "  note           its endpoint was removed, and another one was made under its name";
+    assert!(shown.contains(note), "{shown}");
     server.kill().await;
 }

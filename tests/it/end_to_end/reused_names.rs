@@ -66,6 +66,13 @@ async fn send_again(server: &Server, id: &str, how: &str) -> (u16, Value) {
     server.call(Method::POST, &path, reason).await
 }
 
+/// What is said of a notification whose endpoint was removed.
+async fn check_warning(server: &Server, id: &str, expected: &str) {
+    let view = server.get(id).await;
+    let warning = view["warning"].as_str().unwrap_or_default();
+    assert!(warning.contains(expected), "{expected} in {view}");
+}
+
 async fn change_lane(server: &Server, verb: &str) {
     let path = format!("/v1/lanes/endpoint%3Ashop-1/{verb}");
     let reason = Some(json!({ "reason": "x" }));
@@ -85,7 +92,10 @@ async fn what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name(stores
         register(&server, id).await;
         server.until_state(id, "dead").await;
     }
+    assert_eq!(server.get("dead").await.get("warning"), None);
     assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    check_warning(&server, "dead", "a replay uses the last settings").await;
+    check_warning(&server, "delivered", "a resend uses the last settings").await;
     // Nobody else has the name yet, so its last settings are used.
     assert_eq!(send_again(&server, "other", "replay").await.0, 200);
     server.until_attempts("other", 2).await;
@@ -113,10 +123,12 @@ async fn what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name(stores
     ] {
         let before = server.get(id).await;
         assert_eq!(before["url"], json!(null), "it is not that of the new one");
+        check_warning(&server, id, "another one was made under its name").await;
         let (status, problem) = send_again(&server, id, how).await;
         assert_eq!((status, &problem["type"]), (expected.0, &json!(expected.1)));
         assert_eq!(server.get(id).await, before, "nothing was changed");
     }
+    assert_eq!(server.get("fresh").await.get("warning"), None);
     // A change of the new one changes nothing about that.
     let patch = Some(json!({ "timeout": "1s" }));
     assert_eq!(server.call(Method::PATCH, SHOP, patch).await.0, 200);
