@@ -1,4 +1,4 @@
-//! The commands that send one request to a running server.
+//! The commands that ask a running server.
 
 mod api_key;
 mod audit_log;
