@@ -4,14 +4,15 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange};
 use crate::domain::endpoint::EndpointSettings;
-use crate::domain::endpoint_keys::EndpointKey;
+use crate::domain::endpoint_keys::{EndpointKey, EndpointKeys};
 use crate::domain::signature::{SecretOrigin, SigningSecret};
 use crate::domain::signing_key::KeyKind;
 use crate::journal::decorator::{JournalCall, JournalDecorator};
 use crate::journal::sqlite::SqliteJournal;
+use crate::journal::timeless::TimelessJournal;
 use crate::journal::{
     Actor, ChangingDefaultKeys, EndpointSet, ExpectedVersion, Journal, JournalError,
-    RemovingEndpoint, SettingEndpoint,
+    RemovingEndpoint, SealedKeys, SettingEndpoint,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,18 +45,30 @@ async fn set_over(
     expected: ExpectedVersion,
     made_again_after_ms: i64,
 ) -> Endpoint {
-    let settings = format!(r#"{{"url":"https://{number}.example/"}}"#);
-    let setting = SettingEndpoint {
+    let asked = SettingEndpoint {
+        expected,
+        made_again_after_ms,
+        ..setting(&format!(r#"{{"url":"https://{number}.example/"}}"#))
+    };
+    make(store, &asked).await
+}
+
+/// A request for these settings.
+fn setting(settings: &str) -> SettingEndpoint {
+    SettingEndpoint {
         name: shop(),
-        settings: EndpointSettings::from_text(&settings).expect("settings"),
+        settings: EndpointSettings::from_text(settings).expect("settings"),
         keys: None,
         sealed_with: None,
-        expected,
+        expected: ExpectedVersion::Any,
         actor: Actor::named("ops"),
         at_ms: 1_000,
-        made_again_after_ms,
-    };
-    match store.set(&setting).await.expect("set") {
+        made_again_after_ms: 0,
+    }
+}
+
+async fn make(store: &EndpointStore, asked: &SettingEndpoint) -> Endpoint {
+    match store.set(asked).await.expect("set") {
         EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => endpoint,
         other => panic!("{other:?}"),
     }
@@ -194,8 +207,35 @@ impl JournalDecorator for SilentOnEndpoints {
     }
 }
 
-/// Changes the default keys, as another server would, and waits until this one knows.
-async fn change_default_keys(endpoints: &Endpoints, change: DefaultKeyChange, expected: &str) {
+/// Default keys that are kept in this journal, and another secret of the server.
+fn default_keys_in(journal: Arc<dyn Journal>) -> DefaultKeyring {
+    let own = ServerSecret {
+        secret: SigningSecret::from_random(&[1; 32]),
+        origin: SecretOrigin::Given,
+    };
+    DefaultKeyring::of_server(own).with_store(Some(DefaultKeyStore::Journal(journal)))
+}
+
+fn key(id: &str) -> EndpointKey {
+    EndpointKey {
+        id: id.to_string(),
+        kind: KeyKind::Symmetric,
+        sealed: "sealed".to_string(),
+        public_key: None,
+        created_ms: 0,
+        signs_until_ms: None,
+    }
+}
+
+fn default_key(id: &str) -> DefaultKey {
+    DefaultKey {
+        key: key(id),
+        fingerprint: format!("print {id}"),
+    }
+}
+
+/// Changes the default keys, as another server would.
+async fn change_default_keys(endpoints: &Endpoints, change: DefaultKeyChange) {
     let changing = ChangingDefaultKeys {
         change,
         master_key: Some("one".to_string()),
@@ -204,6 +244,10 @@ async fn change_default_keys(endpoints: &Endpoints, change: DefaultKeyChange, ex
     };
     let store = endpoints.default_keys().store().expect("given");
     store.change(&changing).await.expect("changed");
+}
+
+/// Waits until a server knows these default keys.
+async fn until_default_keys(endpoints: &Endpoints, expected: &str) {
     let known = async {
         while endpoints.default_keys().keys().ids() != expected {
             tokio::task::yield_now().await;
@@ -222,30 +266,86 @@ async fn a_reading_of_endpoints_that_takes_long_delays_no_change_of_the_default_
         is_silent: AtomicBool::new(false),
     });
     let store = EndpointStore::Journal(journal.clone());
-    let own = ServerSecret {
-        secret: SigningSecret::from_random(&[1; 32]),
-        origin: SecretOrigin::Given,
-    };
-    let default_keys = DefaultKeyring::of_server(own);
-    let default_keys = default_keys.with_store(Some(DefaultKeyStore::Journal(journal.clone())));
     let endpoints = Endpoints::open(Some(store), None).await.expect("read");
-    let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
+    let endpoints = Arc::new(endpoints.with_default_keys(default_keys_in(journal.clone())));
     journal.is_silent.store(true, Ordering::Relaxed);
     let stop = CancellationToken::new();
     let running = tokio::spawn(endpoints.clone().run(|| 1_000, stop.clone()));
-    let key = |id: &str| DefaultKey {
-        key: EndpointKey {
-            id: id.to_string(),
-            kind: KeyKind::Symmetric,
-            sealed: "sealed".to_string(),
-            public_key: None,
-            created_ms: 0,
-            signs_until_ms: None,
-        },
-        fingerprint: format!("print {id}"),
+    change_default_keys(&endpoints, DefaultKeyChange::First(default_key("a"))).await;
+    until_default_keys(&endpoints, "a").await;
+    change_default_keys(&endpoints, DefaultKeyChange::Add(default_key("b"), 50)).await;
+    until_default_keys(&endpoints, "b, a").await;
+    stop.cancel();
+    running.await.expect("it stops");
+}
+
+const MS: Duration = Duration::from_millis(1);
+/// For how long another server may not know a change: half a second, and the steps of the timers. The calls of the journal
+/// themselves take none of the paused time.
+const UNKNOWN_FOR: Duration = Duration::from_millis(505);
+
+/// Waits by the paused clock until a change that was just made is known.
+async fn until_known(what: &str, is_known: impl Fn() -> bool) {
+    let changed = tokio::time::Instant::now();
+    while !is_known() {
+        tokio::time::sleep(MS).await;
+        let unknown = changed.elapsed();
+        assert!(unknown <= UNKNOWN_FOR, "{what}: {unknown:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_on_another_server_is_known_after_half_a_second() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let inner = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let inner = Arc::new(inner.expect("it opens"));
+    let journal: Arc<dyn Journal> = Arc::new(TimelessJournal::over(inner));
+    let store = EndpointStore::Journal(journal.clone());
+    let endpoints = Endpoints::open(Some(store.clone()), None).await;
+    let endpoints = endpoints.expect("read");
+    let endpoints = Arc::new(endpoints.with_default_keys(default_keys_in(journal)));
+    let stop = CancellationToken::new();
+    tokio::time::pause();
+    let running = tokio::spawn(endpoints.clone().run(|| 1_000, stop.clone()));
+    let with_key = SettingEndpoint {
+        keys: Some(SealedKeys {
+            keys: EndpointKeys::of(vec![key("own")]).expect("one key"),
+            master_key: Some("one".to_string()),
+        }),
+        ..setting(r#"{"url":"https://b.example/"}"#)
     };
-    change_default_keys(&endpoints, DefaultKeyChange::First(key("a")), "a").await;
-    change_default_keys(&endpoints, DefaultKeyChange::Add(key("b"), 50), "b, a").await;
+    let changes = [
+        ("made", setting(r#"{"url":"https://a.example/"}"#)),
+        ("url", setting(r#"{"url":"https://b.example/"}"#)),
+        ("key", with_key),
+        (
+            "rate",
+            setting(r#"{"url":"https://b.example/","rate":20000}"#),
+        ),
+        (
+            "ack",
+            setting(r#"{"url":"https://b.example/","ack":"{\"status\":\"2xx\"}"}"#),
+        ),
+    ];
+    for (what, asked) in &changes {
+        // At another moment between two readings each time.
+        tokio::time::sleep(170 * MS).await;
+        let made = make(&store, asked).await;
+        let is_known = || {
+            let known = endpoints.known(&shop());
+            known.is_some_and(|known| *known == made)
+        };
+        until_known(what, is_known).await;
+    }
+    for (change, expected) in [
+        (DefaultKeyChange::First(default_key("a")), "a"),
+        (DefaultKeyChange::Add(default_key("b"), 50), "b, a"),
+    ] {
+        tokio::time::sleep(170 * MS).await;
+        change_default_keys(&endpoints, change).await;
+        let is_known = || endpoints.default_keys().keys().ids() == expected;
+        until_known(expected, is_known).await;
+    }
     stop.cancel();
     running.await.expect("it stops");
 }

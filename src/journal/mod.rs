@@ -79,6 +79,8 @@ mod sql_values;
 pub mod sqlite;
 mod standing;
 mod survey;
+#[cfg(test)]
+pub(crate) mod timeless;
 mod transition;
 mod unreadable;
 pub mod watched;
