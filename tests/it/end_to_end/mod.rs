@@ -61,6 +61,7 @@ mod retried_bodies;
 mod reused_names;
 mod rights;
 mod set_aside;
+mod shared_limits;
 mod shares;
 mod sharing;
 mod tls;
