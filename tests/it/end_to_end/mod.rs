@@ -21,6 +21,7 @@ mod endpoint_keys;
 mod endpoint_tls;
 mod endpoints;
 mod endpoints_in_redis;
+mod endpoints_of_another;
 mod eviction;
 mod explained;
 mod exporting;
