@@ -2,37 +2,59 @@
 //! plain words. `floods` has those that send too much, `kept` those that close connections that are used again, and
 //! `tls` those that fail before HTTP.
 
+use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction, each_connection};
 use crate::support::ringback::{SHORT, Server, Stores};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+on_stores!(
+    answers_that_break_the_rules_are_described,
+    an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit,
+);
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 /// A limit that no call runs into which is answered, however slow the machine is.
 const GENEROUS: Duration = Duration::from_secs(60);
 
-async fn server(timeout: Duration) -> Server {
-    Server::start_as(Stores::Embedded, |config| config.delivery.timeout = timeout).await
+async fn server(stores: Stores, timeout: Duration) -> Server {
+    Server::start_as(stores, |config| config.delivery.timeout = timeout).await
 }
 
-/// One attempt with this body, as the API shows it.
-async fn attempt_at(server: &Server, id: &str, url: &str, body: &str) -> Value {
+/// A notification with this body after its only attempt, as the API shows it.
+async fn ended(server: &Server, id: &str, url: &str, body: &str) -> Value {
     let asked = json!({
         "topic": "t", "id": id, "url": url, "body": body, "ladder": { "intervals": [] },
     });
     server.register(asked).await;
-    let view = server
-        .until(id, |view| view["ended_at"] != Value::Null)
-        .await;
-    view["attempts"][0].clone()
+    let has_ended = |view: &Value| matches!(view["state"].as_str(), Some("delivered" | "dead"));
+    server.until(id, has_ended).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_break_the_rules_are_described() {
-    let server = server(GENEROUS).await;
+/// Its attempt.
+async fn attempt_at(server: &Server, id: &str, url: &str, body: &str) -> Value {
+    ended(server, id, url, body).await["attempts"][0].clone()
+}
+
+/// The only attempt of a notification, after which it is dead. `None` where attempts are not kept.
+async fn failed_at(
+    stores: Stores,
+    server: &Server,
+    id: &str,
+    merchant: &Merchant,
+) -> Option<Value> {
+    let view = ended(server, id, &merchant.url("/notify"), "x").await;
+    assert_eq!(view["state"], "dead", "{id}: {view}");
+    assert_eq!(view["attempts_made"], 1, "{id}: {view}");
+    (stores != Stores::RedisOnly).then(|| view["attempts"][0].clone())
+}
+
+async fn answers_that_break_the_rules_are_described(stores: Stores) {
+    let server = server(stores, GENEROUS).await;
     let raw = |text: String| Reaction::RawThenClose(text.into_bytes());
     const CLOSED: &str = "the connection was closed before the answer was complete";
     const RESET: &str = "the receiver reset the connection before the answer was complete";
@@ -156,7 +178,9 @@ async fn answers_that_break_the_rules_are_described() {
     ];
     for (id, reaction, outcome, status, reason) in cases {
         let merchant = Merchant::scripted(vec![], reaction).await;
-        let attempt = attempt_at(&server, id, &merchant.url("/notify"), "x").await;
+        let Some(attempt) = failed_at(stores, &server, id, &merchant).await else {
+            continue;
+        };
         assert_eq!(attempt["outcome"], outcome, "{id}: {attempt}");
         assert_eq!(attempt["status"], status, "{id}: {attempt}");
         assert_eq!(attempt["reason"], reason, "{id}");
@@ -164,11 +188,10 @@ async fn answers_that_break_the_rules_are_described() {
     server.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit() {
-    let server = server(SHORT).await;
+async fn an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit(stores: Stores) {
+    let server = server(stores, SHORT).await;
     let drip = |first: String, again: &str| Reaction::Drip(first.into(), again.into());
-    for (id, reaction, while_what) in [
+    let cases = [
         ("line", drip(String::new(), OK), "the answer was awaited"),
         (
             "headers",
@@ -190,9 +213,14 @@ async fn an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit() {
             drip(CHUNKED.to_string(), "1\r\ns\r\n"),
             "the body of the answer was read",
         ),
-    ] {
+    ];
+    // At the same time, since each takes as long as the limit.
+    let calling = &server;
+    let checks = cases.map(|(id, reaction, while_what)| async move {
         let merchant = Merchant::scripted(vec![], reaction).await;
-        let attempt = attempt_at(&server, id, &merchant.url("/notify"), "x").await;
+        let Some(attempt) = failed_at(stores, calling, id, &merchant).await else {
+            return;
+        };
         assert_eq!(attempt["outcome"], "timeout", "{id}: {attempt}");
         let reason = format!("no complete answer within 2s; the time ran out while {while_what}");
         assert_eq!(attempt["reason"], reason, "{id}");
@@ -205,7 +233,8 @@ async fn an_answer_that_comes_one_byte_at_a_time_is_cut_off_by_the_limit() {
                 assert!(answer.starts_with('s'), "{id}: {answer}");
             }
         }
-    }
+    });
+    join_all(checks).await;
     server.stop().await;
 }
 
@@ -222,7 +251,7 @@ async fn read_head(stream: &mut TcpStream) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_comes_before_the_body_was_read_counts() {
-    let server = server(GENEROUS).await;
+    let server = server(Stores::Embedded, GENEROUS).await;
     let body = "x".repeat(256 * 1024);
     for (id, answer, outcome, reason) in [
         (
@@ -257,7 +286,7 @@ async fn a_hundred_headers_are_not_too_many() {
     let many = "X: y\r\n".repeat(99);
     let answer = format!("{OK}{many}Content-Length: 7\r\n\r\nsuccess");
     let merchant = Merchant::scripted(vec![], Reaction::Raw(answer.into())).await;
-    let server = server(GENEROUS).await;
+    let server = server(Stores::Embedded, GENEROUS).await;
     let attempt = attempt_at(&server, "100", &merchant.url("/notify"), "x").await;
     assert_eq!(attempt["outcome"], "acknowledged", "{attempt}");
     server.stop().await;
@@ -267,7 +296,7 @@ async fn a_hundred_headers_are_not_too_many() {
 async fn an_answer_that_comes_before_the_request_counts_or_is_described() {
     const EARLY: &str = "before the request was sent, the receiver closed the connection, or sent an answer although \
         it was asked nothing";
-    let server = server(GENEROUS).await;
+    let server = server(Stores::Embedded, GENEROUS).await;
     for round in 0..20 {
         let address = each_connection(move |mut stream| async move {
             let answer = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
