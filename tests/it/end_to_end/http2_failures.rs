@@ -1,4 +1,4 @@
-//! Receivers that fail over HTTP/2, or refuse a call: when it is sent again, and what support staff read.
+//! Receivers that fail over HTTP/2, refuse a call, or give a wrong answer: when it is sent again, and what support staff read.
 
 use super::http2::{check, over_http2, set, start, tested, tested_often};
 use crate::support::http2::{Http2Call, Http2Receiver, connections};
@@ -207,5 +207,49 @@ async fn an_answer_that_never_ends_ends_with_its_call() {
     });
     assert_eq!(reset, Reason::CANCEL);
     check(&attempt, "acknowledged", "2");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_judged_and_bounded_as_over_http1() {
+    let mut receiver = Http2Receiver::start(None).await;
+    let server = start().await;
+    set(&server, "shop", over_http2(&receiver.url())).await;
+    let cases: [(u16, Vec<u8>, &str, &str); 5] = [
+        (
+            204,
+            Vec::new(),
+            "wrong_answer",
+            "answered 204, but with an empty body and not `success`",
+        ),
+        (500, b"oops".to_vec(), "http_status", "answered 500"),
+        (
+            200,
+            b"fail".to_vec(),
+            "wrong_answer",
+            "answered 200, but the body is `fail` and not `success`",
+        ),
+        (200, vec![b'x'; 65_536], "wrong_answer", "answered 200, but"),
+        (
+            200,
+            vec![b'x'; 1_000_000],
+            "wrong_answer",
+            "with more than 65536 bytes",
+        ),
+    ];
+    for (status, body, outcome, reason) in cases {
+        let length = body.len();
+        let (attempt, ()) = tokio::join!(tested(&server, "shop"), async {
+            receiver.call().await.answer(status, body);
+        });
+        check(&attempt, outcome, "2");
+        let found = attempt["reason"].as_str().expect("a reason");
+        assert!(found.contains(reason), "{length}: {found}");
+    }
+    assert_eq!(
+        receiver.opened(),
+        1,
+        "an answer that is too long ends its call only"
+    );
     server.stop().await;
 }
