@@ -1,13 +1,19 @@
 //! TLS that fails: every case has an outcome, and a reason that support staff can pass on to the merchant.
 //!
-//! The server is the real program, because the authorities that it trusts come from its environment. TLS does
-//! not depend on the stores.
+//! The server is the real program, because the authorities that it trusts come from its environment. What a merchant's
+//! certificate can be is tested on every kind of store that keeps attempts, everything else with the embedded ones.
 
+use super::on_journaled_stores;
+use super::process::arguments;
 use crate::support::process::Process;
+use crate::support::ringback::Stores;
 use crate::support::tls::{Authority, Greeting, Identity};
 use rcgen::{BasicConstraints, IsCa, date_time_ymd};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::Path;
+
+on_journaled_stores!(a_certificate_that_is_wrong_is_described);
 
 const NOT_TRUSTED: &str = "the certificate is signed by an authority that is not trusted: it is self-signed, of a \
     private authority, or sent without its intermediate certificates";
@@ -37,17 +43,23 @@ async fn check(server: &Process, id: &str, address: SocketAddr, reason: &str) {
     assert_eq!(attempt["connection"], "new", "{id}: {attempt}");
 }
 
-async fn start(authority: &Authority, dir: &std::path::Path, timeout: &str) -> Process {
-    let roots = authority.write(dir);
-    Process::start_trusting(&roots, dir, &["--timeout", timeout]).await
+async fn start(authority: &Authority, dir: &Path, timeout: &str) -> Process {
+    start_on(Stores::Embedded, authority, dir, timeout).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_is_wrong_is_described() {
+async fn start_on(stores: Stores, authority: &Authority, dir: &Path, timeout: &str) -> Process {
+    let roots = authority.write(dir);
+    let arguments = arguments(stores);
+    let arguments = arguments.iter().map(String::as_str);
+    let arguments: Vec<&str> = arguments.chain(["--timeout", timeout]).collect();
+    Process::start_trusting(&roots, dir, &arguments).await
+}
+
+async fn a_certificate_that_is_wrong_is_described(stores: Stores) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new("Trusted Authority");
     let intermediate = authority.intermediate("Intermediate Authority");
-    let server = start(&authority, dir.path(), "60s").await;
+    let server = start_on(stores, &authority, dir.path(), "60s").await;
     let here = &["127.0.0.1"][..];
     for (id, good) in [
         ("good", authority.issue(here)),
