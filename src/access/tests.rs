@@ -1,6 +1,8 @@
 use super::*;
 use crate::domain::api_key::{ApiKeyDigest, KeyTopics};
 use crate::domain::role::Role;
+use crate::journal::sqlite::SqliteJournal;
+use crate::journal::timeless::TimelessJournal;
 
 const NOW_MS: i64 = 1_000;
 
@@ -133,4 +135,44 @@ fn a_key_that_is_gone_is_refused() {
     assert!(admitted(&access, Some("one")).is_ok());
     access.write().replace(Vec::new(), None);
     assert_eq!(admitted(&access, Some("one")), Err(NotAdmitted::UnknownKey));
+}
+
+/// For how long another server may not know a change: half a second, and the steps of the timers. The calls of the journal
+/// themselves take none of the paused time.
+const UNKNOWN_FOR: Duration = Duration::from_millis(505);
+
+#[tokio::test]
+async fn a_change_on_another_server_holds_after_half_a_second() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let inner = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let inner = Arc::new(inner.expect("it opens"));
+    let journal: Arc<dyn Journal> = Arc::new(TimelessJournal::over(inner));
+    let open = async || {
+        let opening = AccessControl::open(Some(journal.clone()), Some("configured"), false, None);
+        Arc::new(opening.await.expect("read"))
+    };
+    let (here, other) = (open().await, open().await);
+    let stop = CancellationToken::new();
+    tokio::time::pause();
+    let running = tokio::spawn(here.clone().run(stop.clone()));
+    let until = async |is_admitted: bool| {
+        let changed = tokio::time::Instant::now();
+        while admitted(&here, Some("one")).is_ok() != is_admitted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let unknown = changed.elapsed();
+            assert!(unknown <= UNKNOWN_FOR, "{is_admitted}: {unknown:?}");
+        }
+    };
+    // Neither change is made just before a reading.
+    let between = Duration::from_millis(170);
+    tokio::time::sleep(between).await;
+    let added = other.add(record("one", Role::Producer, None), Actor::named("ops"));
+    assert_eq!(added.await.expect("kept"), Some(ApiKeyAdded::Added));
+    until(true).await;
+    tokio::time::sleep(between).await;
+    let revoked = other.revoke("one".to_string(), Actor::named("ops"), NOW_MS);
+    assert_eq!(revoked.await.expect("kept"), Some(ApiKeyRevoked::Revoked));
+    until(false).await;
+    stop.cancel();
+    running.await.expect("it stops");
 }
