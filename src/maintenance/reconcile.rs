@@ -13,8 +13,8 @@
 //! oldest notification.
 //!
 //! A window ends `REGISTRATION_MS` ago, since younger notifications may still be on their way to the
-//! schedule. It begins `OVERLAP_MS` before the last one ended: the instant of a row is taken before the row
-//! is written, and in a slow or locked journal the row appears later by that time. Rows that appear even
+//! schedule. The instant of a row is taken before the row is written, and in a slow or locked journal the row
+//! appears later. So each instant is looked at a second time, `LATE_MS` after the first. Rows that appear even
 //! later are found by the sweep.
 //!
 //! What belongs to a part of the schedule that is out of reach is left out, so that it does not keep the others from being
@@ -37,14 +37,15 @@ use std::time::Duration;
 
 /// The name under which the journal stores until when everything is reconciled.
 const PLACE: &str = "reconciled_ms";
-/// By how much windows overlap, in milliseconds.
-const OVERLAP_MS: i64 = 30_000;
+/// How long after an instant was looked at for the first time it is looked at again, in milliseconds.
+const LATE_MS: i64 = 30_000;
 /// How often the end of the last window is stored, in milliseconds. It is not stored after every window, so
 /// that an idle server rarely writes. So after a crash, about this much is compared again.
 const REMEMBER_MS: i64 = 60_000;
-/// Notifications compared in one step, and the rest between two steps.
-const PAGE: usize = 500;
-const STEP_REST: Duration = Duration::from_millis(20);
+/// Notifications compared in one step, and the rest between two steps. Redis compares a page in less than a millisecond, for
+/// which attempts that are due wait.
+const PAGE: usize = 100;
+const STEP_REST: Duration = Duration::from_millis(4);
 /// Rest between two windows. Together with `REGISTRATION_MS` and the time until another instance takes over
 /// from a dead one, this is less than a minute.
 const WINDOW_REST: Duration = Duration::from_secs(8);
@@ -62,21 +63,63 @@ pub struct Reconciler {
     window: Option<ReconciledWindow>,
 }
 
+/// What happened from `place_ms` until `until_ms` is looked at for the first time in this window, and what happened `LATE_MS`
+/// before that for the second time.
 struct ReconciledWindow {
-    from_ms: i64,
+    place_ms: i64,
     until_ms: i64,
     stage: WindowStage,
     repaired: Repaired,
 }
 
-/// How much of a window is done.
+impl ReconciledWindow {
+    /// The instants that one of its two parts looks at, in milliseconds since 1970; the last one is not included.
+    fn range(&self, part: WindowPart) -> (i64, i64) {
+        match part {
+            WindowPart::New => (self.place_ms, self.until_ms),
+            // In a window that is longer than `LATE_MS`, the first look at what is older than that is late enough.
+            WindowPart::Late => (
+                self.place_ms.saturating_sub(LATE_MS),
+                self.until_ms.saturating_sub(LATE_MS).min(self.place_ms),
+            ),
+        }
+    }
+}
+
+/// See [`ReconciledWindow::range`].
+#[derive(Clone, Copy)]
+enum WindowPart {
+    New,
+    Late,
+}
+
+/// How much of a window is done: of the part that is new, then of the other one.
 #[derive(Clone, Copy)]
 enum WindowStage {
-    /// Comparing what was registered in it, newest first.
-    Registered(Option<Cursor>),
-    /// Comparing what was changed by hand in it, oldest first.
-    Changed(Option<Cursor>),
+    /// Comparing what was registered in this part, newest first.
+    Registered(WindowPart, Option<Cursor>),
+    /// Comparing what was changed by hand in this part, oldest first.
+    Changed(WindowPart, Option<Cursor>),
     Done,
+}
+
+impl WindowStage {
+    const FIRST: Self = Self::Registered(WindowPart::New, None);
+
+    fn after_registered(part: WindowPart, next: Option<Cursor>) -> Self {
+        match next {
+            Some(next) => Self::Registered(part, Some(next)),
+            None => Self::Changed(part, None),
+        }
+    }
+
+    fn after_changed(part: WindowPart, next: Option<Cursor>) -> Self {
+        match (part, next) {
+            (_, Some(next)) => Self::Changed(part, Some(next)),
+            (WindowPart::New, None) => Self::Registered(WindowPart::Late, None),
+            (WindowPart::Late, None) => Self::Done,
+        }
+    }
 }
 
 impl Reconciler {
@@ -107,15 +150,16 @@ impl Reconciler {
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         for part in schedule.out_of_reach() {
-            self.left_out.entry(part).or_insert(window.from_ms);
+            self.left_out.entry(part).or_insert(window.place_ms);
         }
         let left_out: &BTreeSet<usize> = &self.left_out.keys().copied().collect();
         let (differences, stage) = match window.stage {
-            WindowStage::Registered(cursor) => {
+            WindowStage::Registered(part, cursor) => {
+                let (from_ms, until_ms) = window.range(part);
                 let filter = Filter {
                     state: Some(State::Scheduled),
-                    from_ms: Some(window.from_ms),
-                    to_ms: Some(window.until_ms),
+                    from_ms: Some(from_ms),
+                    to_ms: Some(until_ms),
                     ..Filter::default()
                 };
                 let order = Order::Registered;
@@ -124,19 +168,19 @@ impl Reconciler {
                     .map(|item| (item.key_in_lane(), Some(Standing::of(item))))
                     .filter(|(entry, _)| !left_out.contains(&schedule.part_of(&entry.lane)))
                     .collect();
-                let next = page.next.map(|next| WindowStage::Registered(Some(next)));
-                let stage = next.unwrap_or(WindowStage::Changed(None));
-                (find(journal, schedule, &read, left_out).await?, stage)
+                (
+                    find(journal, schedule, &read, left_out).await?,
+                    WindowStage::after_registered(part, page.next),
+                )
             }
-            WindowStage::Changed(cursor) => {
-                let (from_ms, until_ms) = (window.from_ms, window.until_ms);
+            WindowStage::Changed(part, cursor) => {
+                let (from_ms, until_ms) = window.range(part);
                 let (mut keys, next) = journal.changes(from_ms, until_ms, cursor, PAGE).await?;
                 keys.sort_unstable();
                 keys.dedup();
-                let stage = next.map_or(WindowStage::Done, |next| WindowStage::Changed(Some(next)));
                 (
                     find_recorded(journal, schedule, &keys, left_out).await?,
-                    stage,
+                    WindowStage::after_changed(part, next),
                 )
             }
             WindowStage::Done => (Vec::new(), WindowStage::Done),
@@ -144,7 +188,7 @@ impl Reconciler {
         window.repaired += repair(journal, schedule, &differences, RepairNotes::Kept).await?;
         window.stage = stage;
         match window.stage {
-            WindowStage::Registered(_) | WindowStage::Changed(_) => Ok(Step::More),
+            WindowStage::Registered(..) | WindowStage::Changed(..) => Ok(Step::More),
             WindowStage::Done => {
                 let (until_ms, repaired) = (window.until_ms, window.repaired);
                 self.close(until_ms).await?;
@@ -187,22 +231,20 @@ impl Reconciler {
             .left_out
             .iter()
             .filter(|(part, _)| !out_of_reach.contains(part));
-        let begun_ms = back.map(|(_, from_ms)| from_ms.saturating_add(OVERLAP_MS));
-        let place_ms = begun_ms.fold(place_ms, i64::min);
+        let place_ms = back.map(|(_, begun_ms)| *begun_ms).fold(place_ms, i64::min);
         self.left_out.retain(|part, _| out_of_reach.contains(part));
         self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);
         Ok(ReconciledWindow {
-            from_ms: place_ms.saturating_sub(OVERLAP_MS),
+            place_ms,
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
-            stage: WindowStage::Registered(None),
+            stage: WindowStage::FIRST,
             repaired: Repaired::default(),
         })
     }
 
     async fn close(&mut self, until_ms: i64) -> Result<(), MaintenanceError> {
-        let begun_ms = (self.left_out.values()).map(|from_ms| from_ms.saturating_add(OVERLAP_MS));
-        let done_ms = begun_ms.fold(until_ms, i64::min);
+        let done_ms = self.left_out.values().copied().fold(until_ms, i64::min);
         if done_ms.saturating_sub(self.written_ms) >= REMEMBER_MS {
             let text = done_ms.to_string();
             self.journal.remember(PLACE, &text).await?;

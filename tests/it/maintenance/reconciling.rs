@@ -225,7 +225,7 @@ async fn a_first_look_goes_through_everything_in_steps(stage: Stage) {
             Step::Done(repaired) => break repaired,
         }
     };
-    assert_eq!((repaired.restored, steps), (1_700, 5));
+    assert_eq!((repaired.restored, steps), (1_700, 20));
     assert_eq!(
         stage.schedule.counts().await.expect("counted").pending,
         1_700
