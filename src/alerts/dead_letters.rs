@@ -1,6 +1,7 @@
 //! Whether dead letters pile up. Pure.
 //!
-//! Each is counted for one alert only. There is no alert of an end: what is dead stays so until somebody replays it.
+//! Each is counted for one alert only. There is no alert of an end: what is dead stays so until somebody replays it, but
+//! for the few that a late acknowledgement makes delivered.
 
 use crate::domain::alert::{Alert, AlertFigures, AlertKind};
 use serde::{Deserialize, Serialize};

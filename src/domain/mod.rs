@@ -19,6 +19,9 @@
 //! ```
 //! `in_flight` is not a stored state. A notification is shown as `in_flight` if its state is `scheduled`
 //! and its entry in the schedule is leased.
+//!
+//! An acknowledgement that is recorded late makes a dead letter of the same series delivered (`journal/effect.rs`): the
+//! attempt was made again by another server, and failed there. A discarded one stays cancelled.
 
 pub mod ack;
 pub mod act;

@@ -27,7 +27,7 @@ pub(super) enum Effect {
     Unchanged,
     /// The status of the notification. Contains a line for the history if the notification has ended.
     Advanced(Option<HistoryLine>),
-    /// Nothing: the notification no longer has the progress that it had before the attempt.
+    /// Nothing: the notification has ended, or no longer has the progress that it had before the attempt.
     Stale,
 }
 
@@ -64,6 +64,17 @@ impl Status {
         }
     }
 
+    /// Whether a notification that has ended becomes delivered if an attempt of the same series is acknowledged: the
+    /// receiver did accept it.
+    ///
+    /// The attempt was in flight when a higher number of its order was registered. Or its lease expired before its outcome
+    /// was recorded, another server made the attempt again, and that one failed. A caller who was answered that the
+    /// notification is cancelled or discarded relies on that, so it stays so.
+    fn takes_late_delivery(&self) -> bool {
+        let is_superseded = self.cause == Some(Cause::Superseded) && !self.cancelled_by_hand;
+        self.state == State::Dead || is_superseded
+    }
+
     /// Removes an attempt that was requested by hand, if the notification has ended.
     fn without_retry_at_the_end(mut self) -> Self {
         if self.state != State::Scheduled {
@@ -95,12 +106,8 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     let is_unchanged =
         (current.attempts, current.first_due_ms) == (before.attempts, before.first_due_ms);
     let is_in_place = is_unchanged || matches!(decision.state, State::Delivered);
-    // An attempt that was in flight when a higher number of its order was registered: the receiver did accept it. But a
-    // caller who was answered that it is cancelled relies on that.
-    let is_late_delivery = status.cause == Some(Cause::Superseded)
-        && !status.cancelled_by_hand
-        && decision.state == State::Delivered;
-    let is_open = status.state == State::Scheduled || is_late_delivery;
+    let is_open = status.state == State::Scheduled
+        || (decision.state == State::Delivered && status.takes_late_delivery());
     if !is_open || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }
@@ -221,4 +228,105 @@ fn set_status(snapshot: &mut Snapshot, status: Status) {
     snapshot.cancelled_by_hand = status.cancelled_by_hand;
     snapshot.progress = status.progress;
     snapshot.ended_ms = status.ended_ms;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::attempt::Attempt;
+    use crate::domain::decision::Decision;
+    use crate::domain::ladder::Ladder;
+    use std::sync::Arc;
+
+    const AT_MS: i64 = 5_000;
+
+    /// The next attempt of this progress ends with this outcome, and the notification with this state.
+    fn recording(before: Progress, outcome: Outcome, end: (State, Option<Cause>)) -> Recording {
+        let mut attempt = Attempt::interrupted(&before, before.due_ms);
+        attempt.answer.outcome = outcome;
+        Recording {
+            key: Key::new("t", "1").expect("a key"),
+            attempt: Arc::new(attempt),
+            before,
+            decision: Decision {
+                state: end.0,
+                cause: end.1,
+                progress: after_one(before),
+                request: None,
+            },
+            at_ms: AT_MS,
+        }
+    }
+
+    fn after_one(before: Progress) -> Progress {
+        Progress {
+            attempts: before.attempts + 1,
+            step: before.step + 1,
+            ..before
+        }
+    }
+
+    #[test]
+    fn a_late_delivery_counts_unless_a_caller_relies_on_another_end() {
+        use Cause::{LadderExhausted, Refused, Superseded};
+        let before = Progress::start(&Ladder::standard(), 1_000);
+        let delivery = recording(before, Outcome::Acknowledged, (State::Delivered, None));
+        let failure = recording(
+            before,
+            Outcome::HttpStatus,
+            (State::Dead, Some(LadderExhausted)),
+        );
+        let check = |state, cause, cancelled_by_hand, progress: Progress, counts: bool| {
+            let ended = Status {
+                state,
+                cause,
+                cancelled_by_hand,
+                progress,
+                ended_ms: Some(4_000),
+            };
+            let mut status = ended;
+            let effect = advance(&mut status, &delivery);
+            if counts {
+                let line = HistoryLine {
+                    kind: "delivered",
+                    detail: String::new(),
+                };
+                assert_eq!(effect, Effect::Advanced(Some(line)), "{ended:?}");
+                let expected = Status {
+                    state: State::Delivered,
+                    cause: None,
+                    cancelled_by_hand: false,
+                    progress: Progress {
+                        attempts: progress.attempts.max(1),
+                        step: progress.step.max(1),
+                        ..progress
+                    },
+                    ended_ms: Some(AT_MS),
+                };
+                assert_eq!(status, expected, "{ended:?}");
+            } else {
+                assert_eq!((effect, status), (Effect::Stale, ended));
+            }
+            // A failure of what has ended changes nothing.
+            let mut status = ended;
+            let effect = advance(&mut status, &failure);
+            assert_eq!((effect, status), (Effect::Stale, ended));
+        };
+        let once = after_one(before);
+        // The repetition of the attempt has failed.
+        check(State::Dead, Some(LadderExhausted), false, once, true);
+        check(State::Dead, Some(Refused), false, once, true);
+        // So have further attempts.
+        let thrice = after_one(after_one(once));
+        check(State::Dead, Some(LadderExhausted), false, thrice, true);
+        check(State::Cancelled, Some(Superseded), false, before, true);
+        check(State::Cancelled, Some(Superseded), true, before, false);
+        // Cancelled, or discarded as a dead letter.
+        check(State::Cancelled, None, false, before, false);
+        check(State::Cancelled, None, false, once, false);
+        check(State::Delivered, None, false, once, false);
+        // It was replayed, and is dead again.
+        let next = after_one(once.next_series(&Ladder::standard(), 3_000));
+        check(State::Dead, Some(LadderExhausted), false, next, false);
+    }
 }

@@ -21,8 +21,9 @@
 //!
 //! * A key is registered once. A second registration returns the existing notification and changes nothing.
 //! * The state of a notification that has ended changes only by a [`Change`](crate::domain::change::Change)
-//!   by hand. A recording that comes too late does not change the state. Its attempt is kept, since support
-//!   staff must see every attempt.
+//!   by hand. A recording that comes too late does not change the state, with one exception: an acknowledged attempt of the
+//!   same series makes a dead letter delivered, and so what only a higher number of its order has ended. The attempt is
+//!   kept in each case, since support staff must see every attempt.
 //! * An attempt is kept once, even if it is recorded again because the first reply was lost. Two attempts
 //!   of a notification with the same series, number, start and outcome are the same attempt.
 //! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can

@@ -15,8 +15,8 @@ pub struct Recording {
     /// The attempt, with the receiver's answer. Shared, because a recording is copied for each try to write it.
     pub attempt: Arc<Attempt>,
     /// The progress of the notification before the attempt. The decision after a failure is applied only if the
-    /// notification still has this progress. A delivery is applied if the notification is still pending in the
-    /// same series.
+    /// notification still has this progress. A delivery is applied if the notification is in the same series, and is
+    /// pending, or is dead, or was ended by a higher number of its order alone.
     pub before: Progress,
     /// The state and the progress that follow. An interrupted attempt changes neither.
     pub decision: Decision,
@@ -29,7 +29,7 @@ pub struct Recording {
 pub enum Recorded {
     /// The attempt is kept, and the decision is applied.
     Applied,
-    /// The attempt is kept, but the decision is not applied: the notification no longer has the progress
+    /// The attempt is kept, but the decision is not applied: the notification has ended, or no longer has the progress
     /// [`Recording::before`]. Contains the notification as it is now, without its attempts.
     Stale(Box<Snapshot>),
     /// The journal has no such notification. Nothing is kept.

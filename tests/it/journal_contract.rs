@@ -198,6 +198,7 @@ macro_rules! contract {
             recording::an_attempt_after_a_cancellation_is_kept_and_changes_nothing,
             recording::an_attempt_that_was_overtaken_is_kept_and_changes_nothing,
             recording::a_delivery_that_was_overtaken_counts_all_the_same,
+            recording::a_delivery_of_what_died_meanwhile_counts_all_the_same,
             recording::an_attempt_of_an_earlier_series_is_kept_and_changes_nothing,
             recording::two_recordings_in_a_batch_are_applied_in_order,
             recording::a_recording_of_nothing_is_missing,

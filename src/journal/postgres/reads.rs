@@ -288,8 +288,11 @@ async fn own_lines(
     if stored.snapshot.state == State::Delivered
         && let Some(delivered) = delivered_line(reading, &stored).await?
     {
-        // Only lines that were added without a change can be later than the delivery.
-        let before = |line: &Transition| line.at_ms <= delivered.at_ms;
+        // Only lines that were added without a change can be later than the delivery. What it ended as before a late
+        // delivery comes before that, also if the server that records the delivery had read its clock before.
+        let before = |line: &Transition| {
+            line.at_ms <= delivered.at_ms || matches!(line.kind.as_str(), "parked" | "cancelled")
+        };
         let index = lines.iter().rposition(before).map_or(0, |last| last + 1);
         lines.insert(index.max(lines.len().min(1)), delivered);
     }

@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use ringback::clock::{Clock as _, ManualClock};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -37,6 +37,8 @@ pub struct Account {
     clock: ManualClock,
     calls: Mutex<HashMap<String, Vec<Call>>>,
     gates: Mutex<HashMap<usize, Gate>>,
+    /// The notifications of which an attempt that is made again is refused.
+    refusing_copies: Mutex<HashSet<String>>,
     /// When each thing happened, by the clock of the stores.
     happened: Mutex<Vec<i64>>,
 }
@@ -62,6 +64,12 @@ impl Account {
         calls.get(id).cloned().unwrap_or_default()
     }
 
+    /// Has the merchant refuse each attempt of a notification that comes again, although it acknowledged the first one.
+    pub fn refuse_copies(&self, id: &str) {
+        let mut refusing = self.refusing_copies.lock().expect("not poisoned");
+        refusing.insert(id.to_string());
+    }
+
     /// Holds the answers to one server's calls there.
     pub fn hold(&self, server: usize, gate: Gate) {
         self.gates
@@ -85,6 +93,7 @@ impl Merchant {
             clock,
             calls: Mutex::default(),
             gates: Mutex::default(),
+            refusing_copies: Mutex::default(),
             happened: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -134,9 +143,14 @@ async fn answer(
     let path = request.uri().path().trim_start_matches('/').to_string();
     let (good, id) = path.split_once('/').expect("two parts");
     let good: u32 = good.parse().expect("a number");
-    let place = {
+    let refuses_copies = {
+        let refusing = account.refusing_copies.lock().expect("not poisoned");
+        refusing.contains(id)
+    };
+    let (place, is_copy) = {
         let mut calls = account.calls.lock().expect("not poisoned");
         let calls = calls.entry(id.to_string()).or_default();
+        let is_copy = calls.iter().any(|call| call.attempt == attempt);
         calls.push(Call {
             at: account.now(),
             at_ms: account.clock.now_ms(),
@@ -145,7 +159,7 @@ async fn answer(
             acknowledged: false,
             answered_at: None,
         });
-        calls.len() - 1
+        (calls.len() - 1, is_copy)
     };
     let gate = account
         .gates
@@ -158,7 +172,7 @@ async fn answer(
     {
         std::future::pending::<()>().await;
     }
-    let success = attempt >= good;
+    let success = attempt >= good && !(is_copy && refuses_copies);
     let mut calls = account.calls.lock().expect("not poisoned");
     if let Some(call) = calls.get_mut(id).and_then(|calls| calls.get_mut(place)) {
         call.acknowledged = success;

@@ -14,6 +14,7 @@
 mod account;
 mod gate;
 mod jobs;
+mod late_answer;
 mod late_registration;
 mod merchant;
 mod operations;

@@ -1,8 +1,8 @@
 //! Attempts: those that count, and those that come too late.
 
 use super::samples::{
-    START_MS, apply, attempts, delivery, do_change, failure, find, history, keep, key, record,
-    recording, refusal, registering,
+    START_MS, apply, attempts, changing, delivery, do_change, failure, find, history, keep, key,
+    record, recording, refusal, registering,
 };
 use super::{INSTANCE, Store};
 use ringback::domain::attempt::Outcome;
@@ -11,7 +11,7 @@ use ringback::domain::notification::Notification;
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::{Cause, State};
-use ringback::journal::{Journal, Recorded, Recording};
+use ringback::journal::{ChangeResult, Journal, Recorded, Recording};
 use std::sync::Arc;
 
 /// A journal with one notification in it.
@@ -224,6 +224,60 @@ pub async fn a_delivery_that_was_overtaken_counts_all_the_same(store: &dyn Store
     // The attempts that were recorded meanwhile stay counted.
     assert_eq!((snapshot.progress.step, snapshot.progress.attempts), (2, 2));
     assert_eq!(snapshot.attempts.len(), 3);
+}
+
+pub async fn a_delivery_of_what_died_meanwhile_counts_all_the_same(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let first = delivery(&notification, start);
+    // Its lease has expired, and another server has made the attempt again.
+    let mut again = later(refusal(&notification, start));
+    again.at_ms += 1_000;
+    apply(&*journal, again.clone()).await;
+    assert_eq!(find(&*journal, &notification.key).await.state, State::Dead);
+    // The second time, because the first reply was lost.
+    for _ in 0..2 {
+        apply(&*journal, first.clone()).await;
+        let snapshot = find(&*journal, &notification.key).await;
+        assert_eq!((snapshot.state, snapshot.cause), (State::Delivered, None));
+        assert_eq!(snapshot.ended_ms, Some(first.at_ms));
+        assert_eq!(snapshot.progress, first.decision.progress);
+        assert_eq!(
+            attempts(&snapshot),
+            [(1, 1, Outcome::HttpStatus), (1, 1, Outcome::Acknowledged)]
+        );
+        let lines = history(&*journal, &notification.key).await;
+        assert_eq!(lines, ["registered", "parked", "delivered"]);
+    }
+    let examined = journal.examine(9).await.expect("read");
+    assert_eq!(examined.counters, examined.rows);
+    assert_eq!((examined.rows.dead, examined.rows.delivered), (0, 1));
+    // Whoever replays it now is told that it is delivered.
+    let replay = changing(&notification.key, Change::Replay, START_MS + 90);
+    let reply = journal.change(replay).await.expect("answered");
+    assert!(
+        matches!(&reply, ChangeResult::Refused(stands) if stands.state == State::Delivered),
+        "{reply:?}"
+    );
+    do_change(
+        &*journal,
+        &notification.key,
+        Change::Resend,
+        START_MS + 2_000,
+    )
+    .await;
+    let lines = history(&*journal, &notification.key).await;
+    assert_eq!(lines, ["registered", "parked", "delivered", "resent"]);
+    // Both are recorded at once.
+    let other = keep(&*journal, registering("2")).await;
+    let batch = [later(refusal(&other, start)), delivery(&other, start)];
+    let replies = journal.record(&batch).await.expect("kept");
+    assert_eq!(replies, [Recorded::Applied, Recorded::Applied]);
+    assert_eq!(find(&*journal, &other.key).await.state, State::Delivered);
+    // Somebody was answered that it is given up for good.
+    let discarded = keep(&*journal, registering("3")).await;
+    apply(&*journal, later(refusal(&discarded, start))).await;
+    do_change(&*journal, &discarded.key, Change::Discard, START_MS + 90).await;
+    check_stale(&*journal, delivery(&discarded, start)).await;
 }
 
 pub async fn an_attempt_of_an_earlier_series_is_kept_and_changes_nothing(store: &dyn Store) {
