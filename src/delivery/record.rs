@@ -159,11 +159,13 @@ impl Worker {
         }
     }
 
+    /// Writes an outcome, again and again until the journal has it or refuses it. Returns how to settle the lease, or `None`
+    /// if the process ends first.
     async fn keep(
         &self,
         recorder: &Recorder,
         notification: Arc<Notification>,
-        recording: Recording,
+        mut recording: Recording,
         applied: Settlement,
     ) -> Option<Settlement> {
         let mut backoff = Backoff::new(&self.health, Store::Journal);
@@ -206,6 +208,10 @@ impl Worker {
                     self.abandon.run_until_cancelled(backoff.wait()).await?;
                 }
             }
+            // Hours may have passed. Pruning, jobs and alerts read what has ended in the order of these instants, and would
+            // never see an end that is written with one that they have passed. Nothing else follows from this instant:
+            // the decision stays as it was made, because receivers rely on the published times of the ladder.
+            recording.at_ms = self.clock.now_ms();
         }
     }
 
@@ -312,3 +318,6 @@ fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
         "attempt {number} ended as {outcome}{status}, but the journal cannot record it: {cause}"
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,7 +322,8 @@ async fn records<S: PruningStore + ?Sized>(
 
 /// The position that is stored under `name`. Each step continues after it, so no row is read twice. A notification that ends
 /// later comes after that position, so none is missed. This is also true for a dead letter that is discarded later, and for
-/// a delivered notification that is sent again: each ends anew.
+/// a delivered notification that is sent again: each ends anew. An outcome that could not be written for hours has the
+/// instant at which it is written ([`super::Recording::at_ms`]).
 async fn position<S: PruningStore + ?Sized>(store: &mut S, name: &str) -> Result<Cursor, S::Error> {
     let Some(text) = store.recall(name).await? else {
         return Ok(Cursor {

@@ -20,7 +20,9 @@ pub struct Recording {
     pub before: Progress,
     /// The state and the progress that follow. An interrupted attempt changes neither.
     pub decision: Decision,
-    /// When the attempt ended, in milliseconds since 1970.
+    /// When this is written, in milliseconds since 1970: later with each try. If the notification ends, this is its end, so
+    /// whoever reads what has ended in that order and goes on from a position misses nothing that is written late. Two
+    /// recordings of the same attempt may differ in it.
     pub at_ms: i64,
 }
 
