@@ -39,6 +39,7 @@
 mod activity;
 mod actor;
 mod api_keys;
+mod applied_change;
 mod audit_log;
 mod change;
 mod check_sample;

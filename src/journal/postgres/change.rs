@@ -67,7 +67,8 @@ impl PostgresCall for ApplyChange<'_> {
         let act = PersonAct::of_change(changing, &stored.snapshot);
         audit_log::keep(&mut transaction, instance, &act).await?;
         // If the connection breaks now, the change may already be committed. A second try would be refused
-        // then, although the change was made. So the call is not repeated.
+        // then, although the change was made. So the call is not repeated, and the caller looks for the change
+        // ([`Changing::is_applied`]).
         let committed = transaction.commit().await;
         committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))

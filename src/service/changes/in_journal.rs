@@ -64,7 +64,7 @@ impl Service {
             reason: asked.reason.clone(),
             at_ms: self.clock.now_ms(),
         };
-        match self.write(journal, asked, changing).await {
+        match self.write(journal, asked, changing, &before).await {
             JournalReply::Has { after, answer } => {
                 self.settle_change(journal, asked, held, &after, *answer)
                     .await
@@ -84,23 +84,17 @@ impl Service {
         }
     }
 
-    /// Writes a change into the journal, if the state allows it.
+    /// Writes a change into the journal, if the state allows it. `before` is the recorded state before the notification was
+    /// leased.
     async fn write(
         &self,
         journal: &dyn Journal,
         asked: &ChangeRequest,
         changing: Changing,
+        before: &Snapshot,
     ) -> JournalReply {
-        match with_timeout(journal.change(changing)).await {
-            Ok(ChangeResult::Done(after)) => {
-                // The answer contains the attempts, like a look-up.
-                let shown = with_timeout(journal.find(&asked.key)).await;
-                let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
-                JournalReply::Has {
-                    after,
-                    answer: Box::new(Ok(shown)),
-                }
-            }
+        match with_timeout(journal.change(changing.clone())).await {
+            Ok(ChangeResult::Done(after)) => done(journal, after).await,
             Ok(ChangeResult::Refused(recorded)) => {
                 // A pending notification may be sent after the lease is settled. So the fence is raised: a
                 // request that lost an earlier lease must not write a change after that.
@@ -129,8 +123,17 @@ impl Service {
             },
             Ok(ChangeResult::Fenced(_)) => JournalReply::LeaseLost,
             Ok(ChangeResult::Missing) => JournalReply::Missing,
-            // The journal may have applied the change nevertheless, or may still do so.
-            Err(error) => JournalReply::Unknown(error),
+            // The journal may have applied the change nevertheless. A caller that is told to ask again would have a delivered
+            // notification sent once more. If nothing is found, the journal may still apply it.
+            Err(error @ JournalError::Unavailable(_)) => {
+                match find_applied(journal, &changing, before).await {
+                    Some(after) => done(journal, after).await,
+                    None => JournalReply::Unknown(error),
+                }
+            }
+            Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                JournalReply::Unknown(error)
+            }
         }
     }
 
@@ -275,4 +278,26 @@ impl Service {
         with_timeout(recorder.record(recording)).await?;
         Ok(())
     }
+}
+
+/// The reply for a change that was written. The answer contains the attempts, like a look-up.
+async fn done(journal: &dyn JournalReads, after: Box<Snapshot>) -> JournalReply {
+    let shown = with_timeout(journal.find(&after.key)).await;
+    let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
+    JournalReply::Has {
+        after,
+        answer: Box::new(Ok(shown)),
+    }
+}
+
+/// Looks once whether a change was written whose answer did not come. Returns the notification after it.
+async fn find_applied(
+    journal: &dyn JournalReads,
+    changing: &Changing,
+    before: &Snapshot,
+) -> Option<Box<Snapshot>> {
+    let key = std::slice::from_ref(changing.lease.key());
+    let found = with_timeout(journal.snapshots(key)).await;
+    let now = found.ok()?.pop().flatten()?;
+    changing.is_applied(before, &now).then(|| Box::new(now))
 }

@@ -3,6 +3,7 @@
 //! single mechanisms are for.
 
 mod after_loss;
+mod lost_reply;
 pub mod scripted;
 
 use crate::journal_contract::samples::{

@@ -235,6 +235,38 @@ async fn a_removal_whose_commit_was_not_answered_is_answered_as_done() {
     }
 }
 
+/// Whoever is told that a resend was not done repeats it, and the merchant would be called once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_by_hand_whose_commit_was_not_answered_is_answered_as_done() {
+    let mut lined = Lined::start(Store::Postgres).await;
+    for number in 0..3 {
+        let id = format!("resent-{number}");
+        assert_eq!(lined.register(&id, "0s").await, 201);
+        lined.server.until_state(&id, "delivered").await;
+        lined.line.cut(Cut::To(b"COMMIT".to_vec()), 0, 1);
+        let path = format!("/v1/notifications/t/{id}/resend");
+        let resent = lined.server.call(Method::POST, &path, Some(json!({})));
+        let (status, view) = resent.await;
+        lined.line.has_cut().await;
+        assert_eq!((status, &view["series"]), (200, &json!(2)), "{view}");
+        let is_over = |view: &Value| view["state"] == "delivered";
+        let view = lined.server.until(&id, is_over).await;
+        assert_eq!(view["series"], 2, "{view}");
+        for attempt in [1, 2] {
+            assert_eq!(lined.merchant.call().await.attempt(), attempt);
+        }
+
+        let id = format!("cancelled-{number}");
+        assert_eq!(lined.register(&id, "1h").await, 201);
+        lined.line.cut(Cut::To(b"COMMIT".to_vec()), 0, 1);
+        let path = format!("/v1/notifications/t/{id}");
+        let (status, view) = lined.server.call(Method::DELETE, &path, None).await;
+        lined.line.has_cut().await;
+        assert_eq!((status, &view["state"]), (200, &json!("cancelled")));
+    }
+    assert!(lined.merchant.arrived().is_none(), "nothing is sent twice");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_cut_in_the_middle_break_no_connection_for_good() {
     for store in [Store::Redis, Store::Postgres] {
