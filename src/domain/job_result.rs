@@ -58,7 +58,7 @@ pub enum JobReason {
     EndpointMadeAgain,
     /// Another server has leased it, and has not given it back in time.
     Leased,
-    /// Whenever the job came to it, an attempt was in flight.
+    /// Whenever the job came to it, an attempt was in flight, or another request of the same server was changing it.
     StillInFlight,
     /// What a store has of it cannot be read.
     Unreadable,

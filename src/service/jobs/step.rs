@@ -60,7 +60,8 @@ enum Prepared {
     Leased(Box<LeasedForJob>),
     /// It needs nothing, or cannot be leased or read.
     Unchanged(JobUnchanged),
-    /// An attempt of it is in flight, or may be. Its turn comes when that has ended.
+    /// An attempt of it is in flight, or may be, or another request of this server is changing it. Its turn comes when that
+    /// has ended.
     InFlight(Key),
 }
 
@@ -70,7 +71,7 @@ pub(super) struct PreparedStep {
     pub(super) leased: Vec<LeasedForJob>,
     /// Those that need nothing or cannot be changed.
     pub(super) unchanged: Vec<JobUnchanged>,
-    /// Those that have to wait for the end of an attempt.
+    /// Those that have to wait for the end of an attempt, or of another request of this server.
     pub(super) in_flight: Vec<Key>,
 }
 
@@ -190,16 +191,19 @@ impl Service {
             // server has the job, the next server repeats the step.
             leasing = self.lease_for_step(&key, asked).await;
         }
-        let (held, before) = match leasing {
-            Ok(Leasing::Held(held, before)) => (held, before),
-            // It is called already, so it need not be made due.
-            Ok(Leasing::InFlight) if asked == Change::Retry => {
-                return unchanged(JobReason::InFlight);
-            }
-            Ok(Leasing::InFlight) => return Ok(Prepared::InFlight(key)),
-            Ok(Leasing::Refused(found)) => return unchanged(JobReason::of_state(&found)),
-            Ok(Leasing::Missing) => return unchanged(JobReason::Missing),
+        let leasing = match leasing {
+            Ok(Some(leasing)) => leasing,
+            // A request that waits for a slow store may hold the lock, also one about another notification with the same lock.
+            Ok(None) => return Ok(Prepared::InFlight(key)),
             Err(error) => return failed_alone(&key, error),
+        };
+        let (held, before) = match leasing {
+            Leasing::Held(held, before) => (held, before),
+            // It is called already, so it need not be made due.
+            Leasing::InFlight if asked == Change::Retry => return unchanged(JobReason::InFlight),
+            Leasing::InFlight => return Ok(Prepared::InFlight(key)),
+            Leasing::Refused(found) => return unchanged(JobReason::of_state(&found)),
+            Leasing::Missing => return unchanged(JobReason::Missing),
         };
         let change = match job.kind {
             JobKind::LaneRetry | JobKind::AfterOutage => {
@@ -254,14 +258,17 @@ impl Service {
         Ok((!filtered::is_sent_again(job, &history)).then_some(change))
     }
 
+    /// `None` if other requests of this server have held the lock on the key for too long: nothing was asked of the stores.
     async fn lease_for_step(
         self: &SharedService,
         key: &Key,
         asked: Change,
-    ) -> Result<Leasing, ServiceError> {
+    ) -> Result<Option<Leasing>, ServiceError> {
         // Held only until the notification is leased: a step leases many, and two of them may share a lock.
-        let _lock = self.locks.lock(key).await?;
-        self.lease(key, asked).await
+        let Ok(_lock) = self.locks.lock(key).await else {
+            return Ok(None);
+        };
+        self.lease(key, asked).await.map(Some)
     }
 
     /// Settles the leases to what the journal has now.

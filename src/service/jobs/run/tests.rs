@@ -138,3 +138,23 @@ async fn the_steps_of_a_job_grow_again_with_each_that_is_kept() {
     }
     assert_eq!(kept, [1, 2, 4, 8]);
 }
+
+/// Another request of this server has the notification, and waits for a store.
+#[tokio::test(start_paused = true)]
+async fn a_notification_waits_for_the_lock_of_this_server_and_has_not_failed() {
+    let service = Arc::new(Service::new(None, schedule()));
+    let registering = service.register(registration(1), Actor::unaudited("shop"));
+    registering.await.expect("registered");
+    let key = registration(1).key;
+    let anna = Actor::named("anna");
+    let job = Arc::new(service.new_job(JobKind::LaneRetry, rate(5.0), &anna, ""));
+    let lock = service.locks.lock(&key).await.expect("it is free");
+    let preparing = service.prepare_job_step(&job, vec![key.clone()]);
+    let step = preparing.await.expect("no store is away");
+    assert_eq!(step.in_flight, vec![key.clone()]);
+    assert_eq!((step.leased.len(), step.unchanged.len()), (0, 0));
+    drop(lock);
+    let step = service.prepare_job_step(&job, vec![key]).await;
+    let step = step.expect("no store is away");
+    assert_eq!((step.leased.len(), step.in_flight.len()), (1, 0));
+}
