@@ -7,7 +7,7 @@
 //!      +---> done, failed
 //! ```
 //! Which notifications a job concerns is decided by instants that are fixed when it is made. What is registered later
-//! does not join it.
+//! does not join it. If the clock is set back to before these instants, a job that a person asked for ends as failed.
 
 use crate::domain::job_filter::{FilteredSelection, JobFilter};
 use crate::domain::lane::Lane;

@@ -1,6 +1,8 @@
 //! The part of a job's way that one server goes: reads which notifications come next, does the steps at the rate of the job,
 //! and says when the next one is due.
 
+mod set_back;
+
 use super::keeping::{KEEP_EVERY, LEASE_MS, keep};
 use super::queue::JobQueue;
 use super::reasons::detail_of;
@@ -17,6 +19,8 @@ use crate::service::timeouts::{with_long_timeout, with_timeout};
 use crate::service::{Service, ServiceError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+pub(super) use set_back::is_set_back;
 
 /// Maximum number of notifications of a step.
 const MOST_IN_STEP: usize = 100;
@@ -127,6 +131,10 @@ impl JobRun {
         let keys: Vec<Key> = turns.iter().map(|turn| turn.key.clone()).collect();
         let preparing = (self.service).prepare_job_step(&self.current.job, keys.clone());
         let mut prepared = preparing.await?;
+        // The replies to the leases have said what time it is for the schedule, also if another server knew it before.
+        if !prepared.leased.is_empty() && is_set_back(&self.service, &self.current.job) {
+            return self.end_set_back(prepared.leased).await;
+        }
         // An attempt may begin just before each look, but not for ever.
         let longest =
             2 * Duration::from_millis(self.service.schedule.limits().lease_ms.unsigned_abs());

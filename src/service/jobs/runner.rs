@@ -5,7 +5,7 @@
 
 use super::SharedService;
 use super::keeping::{KEEP_EVERY, LEASE_MS, keep};
-use super::run::{JobRun, JobTurn, SHORTEST_REST};
+use super::run::{JobRun, JobTurn, SHORTEST_REST, is_set_back};
 use super::step::CurrentJob;
 use crate::domain::job::MOST_OPEN_JOBS;
 use crate::journal::TakenJob;
@@ -138,11 +138,54 @@ async fn wait(
             () = stop.cancelled() => return false,
             () = tokio::time::sleep(left.min(KEEP_EVERY).max(SHORTEST_REST)) => {}
         }
-        if Instant::now() >= until {
+        // A job that is done slowly ends before the clock shows the former time again: its next step does that.
+        if Instant::now() >= until || is_set_back(service, &current.job) {
             return true;
         }
         if !keep(service, current).await {
             return false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::domain::job::JobKind;
+    use crate::domain::lane_settings::CallRate;
+    use crate::journal::Actor;
+    use crate::schedule::memory::MemorySchedule;
+    use crate::schedule::window::Window;
+    use crate::schedule::{Limits, SettingsSource};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_job_has_its_next_step_at_once_when_the_clock_is_set_back() {
+        let clock = ManualClock::at(10_000_000);
+        let limits = Limits {
+            lane_start: 2,
+            lane_cap: 16,
+            lease_ms: 60_000,
+            remember_ms: None,
+            settings_source: SettingsSource::Schedule,
+            window: Window::WHOLE,
+            early_ms: 0,
+        };
+        let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
+        let service = Arc::new(Service::new(None, schedule));
+        let rate = CallRate::per_second(0.001).expect("a rate");
+        let job = service.new_job(JobKind::Cancel, rate, &Actor::named("anna"), "");
+        let current = CurrentJob {
+            job: Arc::new(job),
+            fence: 1,
+        };
+        let (until, stop) = (
+            Instant::now() + Duration::from_secs(1_000),
+            CancellationToken::new(),
+        );
+        // Without a journal, the job is lost when it is to be kept.
+        assert!(!wait(&service, &current, until, &stop).await);
+        clock.set_back_to(5_000_000);
+        assert!(wait(&service, &current, until, &stop).await);
     }
 }

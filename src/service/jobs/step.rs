@@ -328,7 +328,7 @@ impl Service {
         }
     }
 
-    async fn release_all(self: &SharedService, leased: Vec<LeasedForJob>) {
+    pub(super) async fn release_all(self: &SharedService, leased: Vec<LeasedForJob>) {
         for one in leased {
             self.release(one.held).await;
         }

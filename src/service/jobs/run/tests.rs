@@ -2,20 +2,27 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
+use crate::domain::job::JobState;
+use crate::domain::job_filter::JobFilter;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::priority::Priority;
+use crate::domain::state::State;
 use crate::journal::Actor;
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::window::Window;
-use crate::schedule::{Limits, ScheduleError, SettingsSource};
-use crate::service::LaneRetryRequest;
+use crate::schedule::{Limits, SET_BACK_MS, ScheduleError, SettingsSource};
+use crate::service::{BulkRequest, LaneRetryRequest};
 use bytes::Bytes;
 
 fn schedule() -> Arc<MemorySchedule> {
+    schedule_with(ManualClock::at(1_000_000))
+}
+
+fn schedule_with(clock: ManualClock) -> Arc<MemorySchedule> {
     let limits = Limits {
         lane_start: 2,
         lane_cap: 16,
@@ -25,8 +32,7 @@ fn schedule() -> Arc<MemorySchedule> {
         window: Window::WHOLE,
         early_ms: 0,
     };
-    let clock = Arc::new(ManualClock::at(1_000_000));
-    Arc::new(MemorySchedule::new(clock, limits))
+    Arc::new(MemorySchedule::new(Arc::new(clock), limits))
 }
 
 fn rate(per_second: f64) -> CallRate {
@@ -151,10 +157,82 @@ async fn a_notification_waits_for_the_lock_of_this_server_and_has_not_failed() {
     let lock = service.locks.lock(&key).await.expect("it is free");
     let preparing = service.prepare_job_step(&job, vec![key.clone()]);
     let step = preparing.await.expect("no store is away");
-    assert_eq!(step.in_flight, vec![key.clone()]);
+    assert_eq!(step.in_flight, [key.clone()]);
     assert_eq!((step.leased.len(), step.unchanged.len()), (0, 0));
     drop(lock);
     let step = service.prepare_job_step(&job, vec![key]).await;
     let step = step.expect("no store is away");
     assert_eq!((step.leased.len(), step.in_flight.len()), (1, 0));
+}
+
+/// A job cancels the only notification that is pending, and the clock is set back before its first step. Then others are
+/// registered.
+async fn check_set_back(back_ms: i64, others: &[usize], (job_state, state): (JobState, State)) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let journal: Arc<dyn Journal> = Arc::new(journal.expect("it opens"));
+    let recorder = Arc::new(Recorder::start(journal.clone()));
+    let clock = ManualClock::at(10_000_000);
+    let service = Arc::new(Service::new(Some(recorder), schedule_with(clock.clone())));
+    let register = async |number| {
+        let registering = service.register(registration(number), Actor::unaudited("shop"));
+        registering.await.expect("registered");
+    };
+    register(1).await;
+    let request = BulkRequest {
+        kind: JobKind::Cancel,
+        filter: JobFilter::default(),
+        rate: rate(40.0),
+        actor: Actor::named("anna"),
+        reason: String::new(),
+    };
+    service.start_bulk(request).await.expect("made");
+    clock.set_back_to(10_000_000 - back_ms);
+    for number in others {
+        register(*number).await;
+    }
+    let taken = journal.take_job(LEASE_MS).await.expect("asked");
+    let mut run = JobRun::of(service.clone(), taken.expect("it is free"));
+    let turn = run.step().await.expect("no store is away");
+    assert!(matches!(turn, JobTurn::Over), "{back_ms}");
+    let job = service.job(&run.current.job.id).await.expect("kept");
+    assert_eq!(job.state, job_state, "{back_ms}");
+    let says = job.problem.as_deref().unwrap_or("");
+    let is_said = says.contains("the clock was set back");
+    assert_eq!(is_said, job_state == JobState::Failed, "{says}");
+    for number in others.iter().chain(&[1]) {
+        let found = journal.find(&registration(*number).key).await;
+        let found = found.expect("asked").expect("kept");
+        assert_eq!(found.state, state, "{back_ms} {number}");
+    }
+}
+
+/// What was registered after the job would look as if it had been registered before.
+#[tokio::test]
+async fn a_cancellation_ends_when_the_clock_was_set_back_to_before_it() {
+    let ends = (JobState::Failed, State::Scheduled);
+    check_set_back(SET_BACK_MS + 1, &[2], ends).await;
+    check_set_back(3_600_000, &[2, 3], ends).await;
+}
+
+/// The clocks of two servers may be as far apart.
+#[tokio::test]
+async fn a_cancellation_goes_on_when_the_clock_is_a_little_behind() {
+    check_set_back(SET_BACK_MS, &[], (JobState::Done, State::Cancelled)).await;
+}
+
+#[tokio::test]
+async fn jobs_of_persons_end_when_the_clock_was_set_back() {
+    let clock = ManualClock::at(10_000_000);
+    let service = Service::new(None, schedule_with(clock.clone()));
+    let anna = Actor::named("anna");
+    let job = |kind| service.new_job(kind, rate(5.0), &anna, "");
+    let jobs: Vec<BulkJob> = JobKind::ALL.iter().map(|kind| job(*kind)).collect();
+    clock.set_back_to(5_000_000);
+    let ending = jobs.iter().filter(|job| is_set_back(&service, job));
+    let ending: Vec<JobKind> = ending.map(|job| job.kind).collect();
+    assert_eq!(
+        ending,
+        [JobKind::LaneRetry, JobKind::Replay, JobKind::Cancel]
+    );
 }
