@@ -16,15 +16,16 @@ use crate::schedule::{
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// Ends a lease, then passes the turn of its order key. If this instance dies between the two, or the reply to the first is
-/// lost, the next entry of the order key asks the journal again within [`crate::schedule::BEHIND_MS`].
+/// Ends a lease, then passes the turn of its order key. If this instance dies between the two, the next entry of the order key
+/// asks the journal again within [`crate::schedule::BEHIND_MS`]. If the lease is lost, it may have been settled by the same
+/// call before, whose reply was lost, so the turn is passed as well: a turn that is not over is not changed by that.
 async fn settle_and_pass(
     partition: &Partition,
     settling: Settling,
     passing: Option<PassedTurn>,
 ) -> Result<Settled, ScheduleError> {
     let settled = partition.settle(settling).await?;
-    if let (Settled::Done, Some(passing)) = (settled, passing) {
+    if let Some(passing) = passing {
         // Few settlements do this, and its future is 6 KB.
         Box::pin(partition.pass_turn(&passing)).await;
     }

@@ -202,28 +202,28 @@ const ORDER: &str = concat!(
     include_str!("../../../src/schedule/redis/lua/order.lua")
 );
 
-/// Passes the turn of an entry late, as an instance does that was held up after it had settled a lease.
-async fn pass_late(scene: &Scene, lease: &Lease, number: i64, what: &str) {
+/// Runs a script as an instance does that was held up. `arguments` are those behind what all scripts have.
+pub async fn run_late(scene: &Scene, script: &str, arguments: &[&str]) {
     let keys = [
         "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health",
         "settings",
     ];
     let keys = keys.map(|name| format!("{{rb:0}}:{name}"));
-    let (now, number) = (
-        scene.fixture.clock.now_ms().to_string(),
-        format!("{number:016}"),
-    );
-    let (lane, expiry) = (lane_of("shop"), lease.expiry().to_string());
-    let mut words = vec!["EVAL", ORDER, "10"];
+    let now = scene.fixture.clock.now_ms().to_string();
+    let mut words = vec!["EVAL", script, "10"];
     words.extend(keys.iter().map(String::as_str));
-    words.extend([now.as_str(), "{rb:0}:", "100 100 0", "late", "-1", "wake"]);
-    words.extend([
-        lane.as_str(),
-        lease.entry.notification.key.as_str(),
-        &expiry,
-    ]);
-    words.extend(["o", &number, what]);
+    words.extend([now.as_str(), "{rb:0}:", "100 100 0", "late", "-1"]);
+    words.extend(arguments);
     scene.command(&words).await;
+}
+
+/// Passes the turn of an entry after its lease was settled.
+async fn pass_late(scene: &Scene, lease: &Lease, number: i64, what: &str) {
+    let (lane, number) = (lane_of("shop"), format!("{number:016}"));
+    let (key, expiry) = (&lease.entry.notification.key, lease.expiry().to_string());
+    let passed = [lane.as_str(), key.as_str(), &expiry, "o", &number, what];
+    let arguments = [&["wake"][..], &passed].concat();
+    run_late(scene, ORDER, &arguments).await;
 }
 
 /// The two scripts that end a lease and pass its turn have a claim between them, which puts the entry off because a lower

@@ -26,6 +26,7 @@ mod late_by_hand;
 mod leasing;
 mod leaving_content;
 pub mod losing;
+mod lost_turns;
 mod memory;
 mod missing;
 mod model;
@@ -219,6 +220,7 @@ macro_rules! each_entry {
                 of_one_order_key_one_is_in_flight,
                 a_failed_attempt_makes_way_in_latest_alone,
                 the_next_goes_when_the_lease_before_has_expired,
+                a_settlement_of_a_lost_lease_lets_no_two_go_together,
                 a_renewed_lease_keeps_the_others_waiting,
                 what_was_deferred_goes_when_the_one_before_has_ended,
                 a_higher_number_makes_the_lowest_that_waits_no_later,

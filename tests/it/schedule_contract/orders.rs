@@ -5,7 +5,7 @@ use super::lane_settings::limited;
 use ringback::domain::notification::Notification;
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
-use ringback::schedule::{BEHIND_MS, Entry, Limits, Registered, Settlement};
+use ringback::schedule::{BEHIND_MS, Entry, Lease, Limits, Registered, Settled, Settlement};
 use std::sync::Arc;
 
 pub async fn put(fixture: &Fixture, id: &str, order: (&str, i64, OrderMode), due_ms: i64) -> Entry {
@@ -76,6 +76,36 @@ pub async fn the_next_goes_when_the_lease_before_has_expired(
         .done(&next[0], end(&next[0], State::Delivered, LEASE_MS))
         .await;
     assert_eq!(fixture.claim(9).await.leases.len(), 1);
+}
+
+/// Of a lost lease it is not known whether its settlement was done before: its reply may have been lost.
+pub async fn a_settlement_of_a_lost_lease_lets_no_two_go_together(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let settlements: [fn(&Lease) -> Settlement; 4] = [
+        |lost| end(lost, State::Delivered, LEASE_MS),
+        |lost| again(lost, LEASE_MS),
+        |_| Settlement::Release,
+        |_| Settlement::Defer(START_MS + 2 * LEASE_MS),
+    ];
+    for mode in [OrderMode::Latest, OrderMode::Strict] {
+        for settlement in settlements {
+            let fixture = open(LIMITS).await;
+            put(&fixture, "1", ("o", 1, mode), 0).await;
+            put(&fixture, "2", ("o", 2, mode), 0).await;
+            let lost = fixture.claim_one().await;
+            assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+            fixture.turn_to(LEASE_MS);
+            let next = fixture.claim(9).await.leases;
+            assert_eq!(next.len(), 1, "{:?}", ids(&next));
+            let settled = fixture.settle(&lost, settlement(&lost)).await;
+            assert_eq!(settled, Settled::Lost);
+            assert_eq!(fixture.claim_ids(9).await, [""; 0], "{mode:?}");
+            let ended = end(&next[0], State::Delivered, LEASE_MS);
+            fixture.done(&next[0], ended).await;
+            assert_eq!(fixture.claim(9).await.leases.len(), 1, "{mode:?}");
+        }
+    }
 }
 
 pub async fn a_renewed_lease_keeps_the_others_waiting(open: impl AsyncFn(Limits) -> Fixture) {

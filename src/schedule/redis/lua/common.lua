@@ -315,6 +315,13 @@ local function is_turn_of(turn, expiry, key)
   return string.sub(turn, 1, 3) == string.format('%03d', tonumber(expiry) % 1000) and string.sub(turn, 5) == key
 end
 
+-- Whether the entry of such a text has ended: it has no lease, not even one that is over, and does not wait in the lane.
+local function is_turn_over(turn, lane)
+  local key = string.sub(turn, 5)
+  return not call('ZSCORE', LEASES, key) and not call_on_lane('ZSCORE', LEASED .. lane, key)
+    and not call_on_lane('ZSCORE', LANE .. lane, key)
+end
+
 -- Adds an entry to the set for its state: its lane, `dead` or `ended`. The caller calls `place_lane`.
 local function return_entry(key, envelope)
   local state = string.byte(envelope, STATE)

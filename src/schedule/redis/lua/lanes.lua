@@ -255,7 +255,18 @@ local function note_outage(lane, from)
   call('HSET', outages, lane, text_of(from) .. ' ' .. NOW_TEXT)
 end
 
--- Forgets the states of some lanes that were not called for long and have no entries.
+-- Removes the turns of a lane whose entries have ended, of so many (as text) in no order. order.lua removes a turn when the
+-- entry ends, but not if the server died before it, or the entry ended under another lease and no other one of its order
+-- key comes after it.
+local function forget_turns(lane, count)
+  local turns = ARGV[2] .. 'turns:' .. lane
+  local some = call_on_lane('HRANDFIELD', turns, count, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    if is_turn_over(some[i + 1], lane) then call('HDEL', turns, some[i]) end
+  end
+end
+
+-- Forgets the states of some lanes that were not called for long and have no entries, and what is left of their orders.
 local function forget_unused()
   local some = redis.pcall('HRANDFIELD', HEALTH, '4', 'WITHVALUES')
   if some.err then return end
@@ -263,7 +274,12 @@ local function forget_unused()
     local lane, health = some[i], health_from(some[i + 1])
     local kept = health[OUTCOME] >= UNACKNOWLEDGED and KEPT_UNACKNOWLEDGED or KEPT
     if health[FAILURES] > 0 and string.sub(lane, 1, 9) == 'endpoint:' then kept = KEPT_FAILING end
-    if health[USED] < NOW - kept and call('EXISTS', LANE .. lane, LEASED .. lane) == 0 then call('HDEL', HEALTH, lane) end
+    if health[USED] < NOW - kept and call('EXISTS', LANE .. lane, LEASED .. lane) == 0 then
+      forget_turns(lane, '64')
+      call('UNLINK', ARGV[2] .. 'waits:' .. lane)
+      -- If it had more turns, the others are removed when it is its turn again.
+      if call('EXISTS', ARGV[2] .. 'turns:' .. lane) == 0 then call('HDEL', HEALTH, lane) end
+    end
   end
 end
 
