@@ -268,7 +268,7 @@ fn an_unknown_command_or_flag_is_a_short_message() {
     );
     check(
         &["show", "t"],
-        "the following required arguments were not provided: <ID>",
+        "the following required arguments were not provided: <ID>; `ringback find ID` looks for an id in all topics",
     );
     check(
         &["listen", "--status", "100"],

@@ -293,7 +293,7 @@ async fn what_makes_no_sense_is_a_wrong_usage() {
     };
     check(
         &["payment.succeeded"],
-        "the following required arguments were not provided: <ID>",
+        "the following required arguments were not provided: <ID>; `ringback find ID` looks for an id in all topics",
     );
     check(
         &["--clear", "--topic", "a"],

@@ -157,7 +157,7 @@ async fn a_notification_waits_for_the_lock_of_this_server_and_has_not_failed() {
     let lock = service.locks.lock(&key).await.expect("it is free");
     let preparing = service.prepare_job_step(&job, vec![key.clone()]);
     let step = preparing.await.expect("no store is away");
-    assert_eq!(step.in_flight, [key.clone()]);
+    assert_eq!(step.in_flight, std::slice::from_ref(&key));
     assert_eq!((step.leased.len(), step.unchanged.len()), (0, 0));
     drop(lock);
     let step = service.prepare_job_step(&job, vec![key]).await;
