@@ -35,6 +35,8 @@ mod returning;
 #[path = "../throughput/server.rs"]
 #[expect(dead_code, reason = "the other benchmark does more with it")]
 mod server;
+#[path = "../throughput/settled.rs"]
+mod settled;
 mod stolen;
 mod trouble;
 
@@ -205,7 +207,7 @@ async fn lateness(
 ) -> Measured {
     receiver.stats("reset").await;
     let many = (per_second * (seconds as f64 + WARM_UP_MS as f64 / 1e3)) as usize;
-    let lead_ms = 8_000 + many as u64 / 5;
+    let lead_ms = settled::SETTLED_MS + many as u64 / 5;
     let first_ms = now_us() / 1_000 + lead_ms;
     let counted_ms = first_ms + WARM_UP_MS;
     let _destinations = match beside {
@@ -214,6 +216,7 @@ async fn lateness(
     };
     let due = |number: usize| first_ms + (number as f64 / per_second * 1e3) as u64;
     load::register(setup, receiver, (0..many).map(due)).await;
+    settled::on_disk(setup).await;
     let now_ms = now_us() / 1_000;
     assert!(
         now_ms < first_ms,

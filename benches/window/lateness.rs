@@ -5,6 +5,7 @@ use crate::load::{arrived, register_to};
 use crate::processor_time::ProcessorTime;
 use crate::receiver::now_us;
 use crate::report::Lateness;
+use crate::settled::{SETTLED_MS, on_disk};
 use crate::start_up::until;
 use crate::{Bench, now_ms};
 use std::time::{Duration, Instant};
@@ -47,6 +48,7 @@ async fn register(bench: &Bench, per_second: f64, first_ms: u64) -> Load {
     bench.receiver.stats("reset").await;
     let due = |number: usize| first_ms + (number as f64 / per_second * 1e3) as u64;
     register_to(&bench.setup, bench.urls(), (0..many).map(due)).await;
+    on_disk(&bench.setup).await;
     let now_ms = now_us() / 1_000;
     assert!(now_ms < first_ms, "registering took too long");
     Load { many, first_ms }
@@ -55,7 +57,7 @@ async fn register(bench: &Bench, per_second: f64, first_ms: u64) -> Load {
 /// When the first of a load is due that is registered now, in milliseconds since 1970.
 fn first_ms(bench: &Bench, per_second: f64) -> u64 {
     let many = (per_second * bench.options.late_seconds as f64) as u64;
-    now_us() / 1_000 + 5_000 + many / 5
+    now_us() / 1_000 + SETTLED_MS + many / 5
 }
 
 /// Waits until all of a load has arrived. Returns how late those were that were due in a part of the time, in milliseconds

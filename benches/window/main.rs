@@ -41,6 +41,8 @@ mod report;
 #[path = "../throughput/server.rs"]
 #[expect(dead_code, reason = "the other benchmark does more with it")]
 mod server;
+#[path = "../throughput/settled.rs"]
+mod settled;
 mod start_up;
 mod waiting;
 
@@ -57,7 +59,7 @@ const POSTGRES: &[&str] = &["log_min_duration_statement=100", "wal_compression=o
 const WINDOW_MS: i64 = 29 * 60_000;
 /// How long the measurements take before what is in the window becomes due: at first, and for each round.
 const FIRST_ROUND_MS: i64 = 10 * 60_000;
-const ROUND_MS: i64 = 8 * 60_000;
+const ROUND_MS: i64 = 10 * 60_000;
 /// How long the server has nothing to do before it counts as idle, and for how long that is measured.
 const BEFORE_IDLE: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(30);
