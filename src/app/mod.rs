@@ -16,37 +16,35 @@ pub mod doctor;
 mod master_key;
 pub mod master_key_change;
 mod metrics_listener;
+mod parts;
+mod process;
 mod signals;
 pub mod stores;
 mod tasks;
 
+pub use process::serve;
+
 use crate::alerts::AlertParts;
-use crate::api::server;
-use crate::api::{self, ApiSettings, MetricsRoute};
-use crate::clock::{Clock, SystemClock, millis};
-use crate::config::{RetentionConfig, ServeConfig, is_exposed};
-use crate::delivery::address_filter::AddressFilter;
-use crate::delivery::dispatcher::{Dispatcher, Stop};
-use crate::delivery::http_client::{HttpClient, HttpClientSettings};
+use crate::api::{self, server};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{ServeConfig, is_exposed};
+use crate::delivery::dispatcher::Stop;
 use crate::endpoints::Endpoints;
 use crate::endpoints::store::EndpointStore;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::keyring::Keyring;
-use crate::maintenance::Maintenance;
 use crate::maintenance::activity::ActivityKeeper;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
-use crate::maintenance::prune::Retention;
 use crate::page;
 use crate::schedule::redis::Time;
 use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::Tracer;
 use crate::telemetry::traces::exporter::TraceExporter;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use direct_calls::DirectCalls;
 use metrics_listener::MetricsListener;
-use signals::Signals;
+use parts::{api_settings, begin_maintenance, dispatcher, http_client};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,16 +53,9 @@ use tasks::Tasks;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-/// The requested limit of open files. The connections of the API and the largest `concurrency` need fewer.
-const MOST_DESCRIPTORS: u64 = 65_536;
 /// How long a stop may take in addition to the drain time-out: for recording and settling the attempts in
 /// flight, and for closing the stores.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
-/// The bodies that attempts read may take `schedule-memory` divided by this. This memory is not part of
-/// `schedule-memory`, because the bodies are being sent and do not wait in the schedule.
-const BODY_MEMORY_DIVISOR: usize = 4;
-/// Maximum number of requests handled at once.
-const MOST_REQUESTS: usize = 1_024;
 
 /// A running server.
 pub struct App {
@@ -305,60 +296,6 @@ async fn open_keyring(
     keyring
 }
 
-/// Inspects the schedule for lost data and prepares maintenance. An error names the schedule.
-async fn begin_maintenance(
-    config: &ServeConfig,
-    stores: &ServerStores,
-    metrics: Arc<Metrics>,
-) -> anyhow::Result<Maintenance> {
-    let (journal, schedule) = (stores.journal.clone(), stores.schedule.clone());
-    Maintenance::begin(journal, schedule, retention(config), metrics)
-        .await
-        .with_context(|| match &config.schedule.redis {
-            Some(redis) => format!("--redis {redis}"),
-            None => "the schedule in memory".to_string(),
-        })
-}
-
-fn dispatcher(
-    config: &ServeConfig,
-    stores: &ServerStores,
-    recorder: Option<Arc<Recorder>>,
-    (client, endpoints, clock, metrics): (
-        Arc<HttpClient>,
-        Arc<Endpoints>,
-        Arc<dyn Clock>,
-        Arc<Metrics>,
-    ),
-) -> Dispatcher {
-    Dispatcher::new(
-        client,
-        stores.schedule.clone(),
-        recorder,
-        clock,
-        config.delivery.concurrency,
-        stores.health.clone(),
-        metrics,
-    )
-    .with_endpoints(endpoints)
-    .with_body_memory(config.schedule.memory_bytes / BODY_MEMORY_DIVISOR)
-}
-
-fn http_client(config: &ServeConfig) -> HttpClient {
-    if let Some(proxy) = &config.delivery.proxy {
-        tracing::info!(%proxy, "all calls to receivers go through a proxy");
-    }
-    HttpClient::new(HttpClientSettings {
-        filter: AddressFilter {
-            allowed: config.delivery.allow_destinations.clone(),
-            allow_http: config.delivery.allow_http,
-        },
-        timeout: config.delivery.timeout,
-        user_agent: config.delivery.user_agent.clone(),
-        proxy: config.delivery.proxy.clone(),
-    })
-}
-
 /// Starts the tasks that check a store while calls to it fail.
 fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
     if let Some(journal) = stores.journal.clone() {
@@ -368,69 +305,6 @@ fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
     let schedule = stores.schedule.clone();
     let probe = watch_schedule(stores.health.clone(), schedule, tasks.stop_token());
     tasks.run("schedule's probe", probe);
-}
-
-fn api_settings(config: &ServeConfig, tracer: Tracer) -> ApiSettings {
-    ApiSettings {
-        largest_body_bytes: config.api.largest_body_bytes,
-        most_requests: MOST_REQUESTS,
-        longest_timeout: config.delivery.timeout,
-        metrics: match config.api.metrics_listen {
-            None => MetricsRoute::Here(config.api.metrics_key.clone()),
-            Some(_) => MetricsRoute::Elsewhere,
-        },
-        tracer,
-        ..ApiSettings::default()
-    }
-}
-
-/// Runs a server until SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT ends the process at once.
-///
-/// # Errors
-/// If the server cannot start, if a required part of it ends, or if a second signal ends it.
-pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
-    // Each attempt and each caller needs a file descriptor, and the usual soft limit is too low for many. If
-    // the limit cannot be raised, the server works, but perhaps with fewer of them than the settings allow.
-    if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {
-        tracing::warn!(
-            %error,
-            "the limit of open files cannot be raised; with many connections, attempts or requests may fail"
-        );
-    }
-    let mut signals = Signals::listen()?;
-    let app = tokio::select! {
-        app = App::start(config) => app?,
-        signal = signals.stop() => {
-            tracing::info!(signal, "the server was stopped by a signal while it was starting");
-            return Ok(());
-        }
-    };
-    let signal = tokio::select! {
-        signal = signals.stop() => signal,
-        () = app.broken() => bail!("a part of the server has ended, so the server cannot work; see the log"),
-    };
-    tracing::info!(
-        signal,
-        "the server is stopping; a second SIGTERM or SIGINT ends it at once"
-    );
-    tokio::select! {
-        () = app.stop() => Ok(()),
-        signal = signals.end_at_once() => bail!("a second signal ({signal}) ended the server at once"),
-    }
-}
-
-fn retention(config: &ServeConfig) -> Retention {
-    let RetentionConfig {
-        payloads,
-        records,
-        dead,
-    } = config.retention;
-    let ms = |kept: Option<Duration>| kept.map(millis);
-    Retention {
-        payloads_ms: ms(payloads),
-        records_ms: ms(records),
-        dead_ms: ms(dead),
-    }
 }
 
 /// A name that no other process has, nor the one before, for the counters of this one. The names of instances repeat: in

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::keys::master_key;
-use crate::app::http_client;
+use crate::app::parts::http_client;
 use crate::app::stores::{open_journal_beside, open_redis};
 use crate::clock::SystemClock;
 use crate::config::{ServeConfig, SettingsReview};

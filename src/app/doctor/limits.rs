@@ -1,7 +1,7 @@
 //! What this machine gives a server: file descriptors and certificate authorities.
 
-use super::super::MOST_DESCRIPTORS;
 use super::finding::Finding;
+use crate::app::process::MOST_DESCRIPTORS;
 use crate::config::ServeConfig;
 use crate::tls_roots::{self, RootsOrigin};
 use rlimit::Resource;
