@@ -291,7 +291,7 @@ impl Context {
         }
     }
 
-    /// The channel as an argument of a script that places lanes: `publish_if_first` in `lanes.lua`.
+    /// The channel as an argument of a script that places lanes: `publish_if_first` in `lane_turns.lua`.
     pub fn channel(&self) -> Cow<'_, str> {
         match self.wake.is_claimed() {
             true => Cow::Borrowed(self.keys.channel()),

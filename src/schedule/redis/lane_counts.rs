@@ -1,4 +1,4 @@
-//! How many lanes are in which state, from the order in which they are served (lua/lanes.lua).
+//! How many lanes are in which state, from the order in which they are served (lua/lane_turns.lua).
 //!
 //! A lane that is held has no turn: its score is the last one of its class. The order has no lane without waiting or leased
 //! entries.
@@ -8,7 +8,7 @@ use crate::schedule::{LaneCounts, ScheduleError};
 use futures_util::future::try_join_all;
 use redis::Value;
 
-/// The distance of the scores of two classes: `CLASS_US` of lua/lanes.lua.
+/// The distance of the scores of two classes: `CLASS_US` of lua/lane_turns.lua.
 const CLASS_US: i64 = 1 << 52;
 /// The numbers of the classes there.
 const CLASSES: [i64; 4] = [-2, -1, 0, PROBING];

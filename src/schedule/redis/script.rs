@@ -17,14 +17,16 @@ pub struct Script {
 }
 
 impl Script {
-    /// Prepares a script, with `common.lua` and `lanes.lua` in front of it, without the functions there that it does
-    /// not use, and with the constants in the places where they are used: making a function costs time at every call of a
-    /// script, more for each name outside that it uses, all of them together as much as ten commands.
+    /// Prepares a script, with `common.lua`, `lanes.lua` and `lane_turns.lua` in front of it, without the functions there that
+    /// it does not use, and with the constants in the places where they are used: making a function costs time at every call of
+    /// a script, more for each name outside that it uses, all of them together as much as ten commands.
     pub fn with_common(text: &'static str) -> Self {
         let functions = concat!(
             include_str!("lua/common.lua"),
             "\n",
-            include_str!("lua/lanes.lua")
+            include_str!("lua/lanes.lua"),
+            "\n",
+            include_str!("lua/lane_turns.lua")
         );
         let mut prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
         let prepare = || {

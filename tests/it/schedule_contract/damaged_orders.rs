@@ -199,6 +199,8 @@ const ORDER: &str = concat!(
     "\n",
     include_str!("../../../src/schedule/redis/lua/lanes.lua"),
     "\n",
+    include_str!("../../../src/schedule/redis/lua/lane_turns.lua"),
+    "\n",
     include_str!("../../../src/schedule/redis/lua/order.lua")
 );
 

@@ -16,6 +16,8 @@ const SETTLE: &str = concat!(
     "\n",
     include_str!("../../../src/schedule/redis/lua/lanes.lua"),
     "\n",
+    include_str!("../../../src/schedule/redis/lua/lane_turns.lua"),
+    "\n",
     include_str!("../../../src/schedule/redis/lua/settle.lua")
 );
 

@@ -20,7 +20,7 @@
 --       5 the highest write count of its own that it has seen
 -- `directory`, a HASH key -> the partition that has the key's lane, is used by directory.lua alone.
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`.
--- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order
+-- Those are microseconds (lane_turns.lua says how those of `lanes` are moved by class): the last three digits keep an order
 -- within the millisecond. Redis handles whole numbers several times as fast as fractions. Two ZSETs of each lane are
 -- not among KEYS, because a claim cannot know them beforehand. They have the same hash tag, so they are in the same
 -- slot:

@@ -12,7 +12,7 @@
 local INSTANCE = ARGV[2]
 -- Must equal SET_BACK_MS in schedule/mod.rs.
 local SET_BACK = 1000
-local CLASS_US, NEVER_US = 4503599627370496, 4503599627370495 -- as in lanes.lua
+local CLASS_US, NEVER_US = 4503599627370496, 4503599627370495 -- as in lane_turns.lua
 -- The starts of the scores of the classes behind the first: CLASS_US * class.
 local CLASS_FROM = { '-4503599627370496', '0', '4503599627370496' }
 -- Errors, of keys that another client has overwritten with another type, are tables with `err`.

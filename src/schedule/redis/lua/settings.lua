@@ -1,4 +1,4 @@
--- Changing the settings of lanes. Put behind lanes.lua in front of the scripts that do.
+-- Changing the settings of lanes. Put behind lane_turns.lua in front of the scripts that do.
 
 -- Changes the settings of a lane: its limits and its hold, as configure_lanes.lua gets them. An empty text changes
 -- nothing. The result is since when it was held, if that ends.
