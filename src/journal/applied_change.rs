@@ -9,12 +9,14 @@ impl Changing {
     /// change, `now` as it is now.
     ///
     /// An applied change raises the fence by one. So does a worker before it sends, and so does another change; but these do not
-    /// leave the status that this change makes at its instant. (A move to where it is already leaves the same status. Then
-    /// nothing can be missing but a line of the history.)
+    /// leave the status that this change makes at its instant. (A move to where it is already, and an attempt that was asked
+    /// for before, leave the same status. Then nothing can be missing but lines of the history and of the audit log.) Every
+    /// change puts back what is set aside.
     pub(crate) fn is_applied(&self, before: &Snapshot, now: &Snapshot) -> bool {
         let mut after = before.clone();
         effect::change(&mut after, self).is_ok()
             && after.fence == now.fence
+            && now.set_aside.is_none()
             && Status::of(&after) == Status::of(now)
     }
 }

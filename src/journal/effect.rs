@@ -70,7 +70,9 @@ impl Status {
     /// The attempt was in flight when a higher number of its order was registered. Or its lease expired before its outcome
     /// was recorded, another server made the attempt again, and that one failed. A caller who was answered that the
     /// notification is cancelled or discarded relies on that, so it stays so.
-    fn takes_late_delivery(&self) -> bool {
+    /// Which of those that have ended count as pending before that is narrower ([`Snapshot::takes_late_delivery`]): a dead
+    /// letter can neither be cancelled nor be in flight.
+    fn is_delivered_by_late_answer(&self) -> bool {
         let is_superseded = self.cause == Some(Cause::Superseded) && !self.cancelled_by_hand;
         self.state == State::Dead || is_superseded
     }
@@ -107,7 +109,7 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         (current.attempts, current.first_due_ms) == (before.attempts, before.first_due_ms);
     let is_in_place = is_unchanged || matches!(decision.state, State::Delivered);
     let is_open = status.state == State::Scheduled
-        || (decision.state == State::Delivered && status.takes_late_delivery());
+        || (decision.state == State::Delivered && status.is_delivered_by_late_answer());
     if !is_open || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }

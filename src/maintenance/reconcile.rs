@@ -287,3 +287,38 @@ impl Duty for Reconciler {
         repaired.report();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_look_at_each_instant_twice_or_late_enough() {
+        // Windows that end at these instants, one after another: short ones, and one as long as after a restart.
+        let ends = [100_000, 108_000, 116_000, 190_000, 198_000, 238_000];
+        let mut place_ms = 92_000;
+        let mut looks = Vec::new();
+        for until_ms in ends {
+            let window = ReconciledWindow {
+                place_ms,
+                until_ms,
+                stage: WindowStage::FIRST,
+                repaired: Repaired::default(),
+            };
+            for part in [WindowPart::New, WindowPart::Late] {
+                let (from_ms, part_until_ms) = window.range(part);
+                assert!(part_until_ms <= until_ms);
+                looks.push((from_ms..part_until_ms, until_ms));
+            }
+            place_ms = until_ms;
+        }
+        for instant_ms in (92_000..208_000).step_by(500) {
+            let of_it = looks
+                .iter()
+                .filter(|(range, _)| range.contains(&instant_ms));
+            let ages: Vec<i64> = of_it.map(|(_, until_ms)| until_ms - instant_ms).collect();
+            assert!(ages.len() <= 2, "{instant_ms}: {ages:?}");
+            assert!(ages.last() >= Some(&LATE_MS), "{instant_ms}: {ages:?}");
+        }
+    }
+}

@@ -104,6 +104,9 @@ pub const BEHIND_MS: i64 = 60_000;
 /// anew, in milliseconds: they may be as much too late. Must equal SET_BACK in common.lua and poll.lua.
 pub const SET_BACK_MS: i64 = 1_000;
 
+/// By how much the clock of a Redis that takes over may be behind the clock of the Redis before it, in milliseconds.
+pub const CLOCKS_APART_MS: i64 = 10_000;
+
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {

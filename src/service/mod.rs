@@ -2,8 +2,9 @@
 //!
 //! Owns the order of the writes: the journal first, then the schedule. After a crash in between, only the
 //! journal has the registration or the change, until reconciling puts it into the schedule. A repeated
-//! registration does that too. Every request here can be repeated safely, except a resend that was done and whose answer
-//! was lost on the way to the caller: once it is delivered, a repetition begins one more series. Knows nothing of HTTP;
+//! registration does that too. Every request here can be repeated safely, with exceptions if it was done and its answer was lost
+//! on the way to the caller: a resend or a replay that has ended since begins one more series, and a key without a given
+//! secret is made twice. Knows nothing of HTTP;
 //! `api` translates.
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.

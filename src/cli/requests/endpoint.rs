@@ -60,12 +60,14 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
     match command {
         EndpointCommand::List(list) => print_list(&list),
         EndpointCommand::Show(NameArguments { name, server }) => {
-            let answer = request(&server, Method::GET, &name, &[], None)?;
-            print_endpoint(answer, &name, &server)
+            let one = OneEndpoint::of(&name, &server)?;
+            let answer = one.request(Method::GET, &[], None)?;
+            one.print(answer, &server)
         }
         EndpointCommand::Set(arguments) => set(&arguments),
         EndpointCommand::Test(NameArguments { name, server }) => {
-            let answer = request(&server, Method::POST, &name, &["test"], None)?;
+            let one = OneEndpoint::of(&name, &server)?;
+            let answer = one.request(Method::POST, &["test"], None)?;
             let attempt: AttemptDetails = serde_json::from_slice(&answer).context(NOT_OURS)?;
             print_text(answer, &server, |_| {
                 Ok(attempt_text(&attempt, Colours::of_stdout()))
@@ -77,11 +79,12 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
         }
         EndpointCommand::Key(command) => run_key(command),
         EndpointCommand::Remove(NameArguments { name, server }) => {
-            let removed = request(&server, Method::DELETE, &name, &[], None);
+            let one = OneEndpoint::of(&name, &server)?;
+            let removed = one.request(Method::DELETE, &[], None);
             removed.map_err(|failure| with_list_of_pending(failure, &name))?;
             let text = if server.json { "null\n" } else { "removed\n" };
             text_of(text.as_bytes())?;
-            if let Some(hold) = hold(&name, &server) {
+            if let Some(hold) = one.hold() {
                 eprintln!("note: its lane stays held, {hold}");
             }
             Ok(())
@@ -89,36 +92,67 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
     }
 }
 
-fn request(
-    server: &ServerArguments,
-    method: Method,
-    name: &str,
-    below: &[&str],
-    body: Option<&Value>,
-) -> Result<Vec<u8>, CommandFailure> {
-    let name = EndpointName::parse(name).map_err(|bad| CommandFailure::Usage(bad.to_string()))?;
-    let client = Client::new(server)?;
-    let mut segments = vec!["endpoints", name.as_str()];
-    segments.extend(below);
-    block_on(client.call(method, client.url(&segments), body))
+/// An endpoint, and the client for all requests about it: the file with the API key is read once, since it may be a pipe.
+struct OneEndpoint {
+    name: EndpointName,
+    client: Client,
+}
+
+impl OneEndpoint {
+    fn of(name: &str, server: &ServerArguments) -> Result<Self, CommandFailure> {
+        let name =
+            EndpointName::parse(name).map_err(|bad| CommandFailure::Usage(bad.to_string()))?;
+        let client = Client::new(server)?;
+        Ok(Self { name, client })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        below: &[&str],
+        body: Option<&Value>,
+    ) -> Result<Vec<u8>, CommandFailure> {
+        let mut segments = vec!["endpoints", self.name.as_str()];
+        segments.extend(below);
+        block_on(self.client.call(method, self.client.url(&segments), body))
+    }
+
+    /// Who holds its lane; `None` if nobody does.
+    fn hold(&self) -> Option<String> {
+        hold_of(&self.client, &self.name, now_ms())
+    }
+
+    /// Prints it and who holds its lane. The JSON is that of the server, which has the hold with the lane.
+    fn print(&self, answer: Vec<u8>, server: &ServerArguments) -> Result<(), CommandFailure> {
+        let hold = match server.json {
+            true => None,
+            false => self.hold(),
+        };
+        print_text(answer, server, |answer| {
+            let endpoint = serde_json::from_slice(answer)?;
+            let colours = Colours::of_stdout();
+            Ok(endpoint_text(&endpoint, hold.as_deref(), colours, now_ms()))
+        })
+    }
 }
 
 /// Changes the endpoint. If there is none, makes it.
 fn set(arguments: &SetArguments) -> Result<(), CommandFailure> {
     let SetArguments { name, server, .. } = arguments;
     let patch = arguments.patch()?;
-    let changed = request(server, Method::PATCH, name, &[], Some(&patch));
+    let one = OneEndpoint::of(name, server)?;
+    let changed = one.request(Method::PATCH, &[], Some(&patch));
     let answer = match changed {
         Err(CommandFailure::Refused(mut refusal)) if refusal.is_missing() => {
             if arguments.url.is_none() {
                 refusal.advise("--url: give it to make the endpoint");
                 return Err(CommandFailure::Refused(refusal));
             }
-            request(server, Method::PUT, name, &[], Some(&without_nulls(&patch)))?
+            one.request(Method::PUT, &[], Some(&without_nulls(&patch)))?
         }
         answer => answer?,
     };
-    print_endpoint(answer, name, server)
+    one.print(answer, server)
 }
 
 /// Adds the command that lists what keeps an endpoint from being removed.
@@ -131,29 +165,6 @@ fn with_list_of_pending(failure: CommandFailure, name: &str) -> CommandFailure {
         }
         failure => failure,
     }
-}
-
-/// Who holds the lane of an endpoint; `None` if nobody does.
-fn hold(name: &str, server: &ServerArguments) -> Option<String> {
-    let name = EndpointName::parse(name).ok()?;
-    hold_of(&Client::new(server).ok()?, &name, now_ms())
-}
-
-/// Prints an endpoint and who holds its lane. The JSON is that of the server, which has the hold with the lane.
-fn print_endpoint(
-    answer: Vec<u8>,
-    name: &str,
-    server: &ServerArguments,
-) -> Result<(), CommandFailure> {
-    let hold = match server.json {
-        true => None,
-        false => hold(name, server),
-    };
-    print_text(answer, server, |answer| {
-        let endpoint = serde_json::from_slice(answer)?;
-        let colours = Colours::of_stdout();
-        Ok(endpoint_text(&endpoint, hold.as_deref(), colours, now_ms()))
-    })
 }
 
 fn print_list(list: &EndpointListArguments) -> Result<(), CommandFailure> {

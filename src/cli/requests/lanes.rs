@@ -118,11 +118,12 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
             Ok(())
         }
         LaneCommand::Hold(LaneReasonArguments { one, reason }) => {
-            let answer = ask(one, "hold", &json!({ "reason": reason }))?;
+            let (lane, client) = (parse(one)?, Client::new(&one.server)?);
+            let answer = ask(&client, &lane, "hold", &json!({ "reason": reason }))?;
             let held = serde_json::from_slice(&answer).context(NOT_OURS)?;
             print_lane(answer, &one.server)?;
             // It may be held before its first notification, and after its endpoint was removed, so this is no error.
-            if let Some(lacks) = lacks_endpoint(&Client::new(&one.server)?, &parse(one)?) {
+            if let Some(lacks) = lacks_endpoint(&client, &lane) {
                 eprintln!("note: {lacks}");
             } else if is_unknown(&held) {
                 eprintln!(
@@ -133,7 +134,8 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
             Ok(())
         }
         LaneCommand::Release(LaneReasonArguments { one, reason }) => {
-            let answer = ask(one, "release", &json!({ "reason": reason }))?;
+            let (lane, client) = (parse(one)?, Client::new(&one.server)?);
+            let answer = ask(&client, &lane, "release", &json!({ "reason": reason }))?;
             print_job(answer, &one.server)
         }
         LaneCommand::Retry(retry) => {
@@ -144,7 +146,8 @@ pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
                 dry_run,
             } = retry;
             let body = json!({ "reason": reason, "rate": rate, "dry_run": dry_run });
-            let answer = ask(one, "retry", &body)?;
+            let (lane, client) = (parse(one)?, Client::new(&one.server)?);
+            let answer = ask(&client, &lane, "retry", &body)?;
             match dry_run {
                 true => print_preview(answer, &one.server),
                 false => print_job(answer, &one.server),
@@ -162,9 +165,7 @@ fn parse(one: &OneLaneArguments) -> Result<Lane, CommandFailure> {
     Lane::parse(&one.lane).map_err(|bad| CommandFailure::Usage(bad.to_string()))
 }
 
-fn ask(one: &OneLaneArguments, verb: &str, body: &Value) -> Result<Vec<u8>, CommandFailure> {
-    let lane = parse(one)?;
-    let client = Client::new(&one.server)?;
+fn ask(client: &Client, lane: &Lane, verb: &str, body: &Value) -> Result<Vec<u8>, CommandFailure> {
     let url = client.url(&["lanes", lane.as_str(), verb]);
     block_on(client.call(Method::POST, url, Some(body)))
 }

@@ -25,8 +25,9 @@ use crate::domain::redis_url::RedisHost;
 use crate::schedule::envelope::{self, Decoded};
 use crate::schedule::window::Window;
 use crate::schedule::{
-    BareLease, CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
-    LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, SettingsSource, Settled,
+    BareLease, CHANGE_LEASE_MS, CLOCKS_APART_MS, ClaimQuota, Claimed, Entry, FoundEntry,
+    HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError,
+    SettingsSource, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
@@ -38,9 +39,6 @@ use tokio::sync::Mutex;
 const MOST_CLAIMED: usize = 128;
 /// Maximum bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
-/// By how much the clock of a Redis that takes over may be behind the clock of the Redis before it, in
-/// milliseconds.
-const CLOCKS_APART_MS: i64 = 10_000;
 /// Maximum number of expired leases returned, and of ended entries forgotten, in one claim.
 const MAX_EXPIRED_PER_CLAIM: usize = 256;
 /// After how long an entry that cannot be read is due again, in milliseconds: meanwhile it may be repaired,

@@ -24,6 +24,7 @@ on_each_pair!(
     a_discarded_one_is_never_sent,
     what_is_leased_is_left_to_its_lease,
     it_goes_on_where_it_was_and_a_little_before,
+    what_appears_after_the_first_look_is_found_by_the_second,
     a_first_look_goes_through_everything_in_steps,
 );
 
@@ -210,6 +211,25 @@ async fn it_goes_on_where_it_was_and_a_little_before(stage: Stage) {
     assert!(stage.held("just before").await.is_some());
     assert!(stage.held("long before").await.is_none());
     assert!(stage.held("after").await.is_some());
+}
+
+async fn what_appears_after_the_first_look_is_found_by_the_second(stage: Stage) {
+    let mut reconciler = reconciler(&stage);
+    let pass = async |reconciler: &mut Reconciler, now_ms| {
+        let repaired = reconciler.pass(now_ms).await;
+        repaired.expect("repaired").restored
+    };
+    // Windows as short as when nothing holds them up. Each instant is looked at for the second time after 42 s.
+    let every_ms = 8_000;
+    let mut now_ms = LATER_MS;
+    assert_eq!(pass(&mut reconciler, now_ms).await, 0);
+    stage.journal_one("late", 0).await;
+    while now_ms + every_ms <= START_MS + REGISTRATION_MS + 30_000 {
+        now_ms += every_ms;
+        assert_eq!(pass(&mut reconciler, now_ms).await, 0, "{now_ms}");
+    }
+    assert_eq!(pass(&mut reconciler, now_ms + every_ms).await, 1);
+    assert!(stage.held("late").await.is_some());
 }
 
 async fn a_first_look_goes_through_everything_in_steps(stage: Stage) {

@@ -6,8 +6,8 @@
 
 use super::{JobRun, JobTurn, journal_of};
 use crate::domain::job::{BulkJob, JobKind};
-use crate::journal::JobEnd;
-use crate::schedule::SET_BACK_MS;
+use crate::journal::{JobEnd, JobStepped};
+use crate::schedule::CLOCKS_APART_MS;
 use crate::service::jobs::step::LeasedForJob;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
@@ -15,8 +15,8 @@ use crate::service::{Service, ServiceError};
 const PROBLEM: &str = "the clock was set back to before this job was made, so the job cannot tell what was there before it; \
                        look what is left, and send the request again";
 
-/// Whether the clock shows a time before a job was made. Two servers may read the clock of the schedule a little
-/// differently, so it must be earlier by more than [`SET_BACK_MS`].
+/// Whether the clock was set back to before a job was made. The clocks of the schedule, of which another one may take over,
+/// are as far apart as [`CLOCKS_APART_MS`]: by so much it may show an earlier time.
 pub(in crate::service::jobs) fn is_set_back(service: &Service, job: &BulkJob) -> bool {
     let ends = match job.kind {
         JobKind::LaneRetry | JobKind::Replay | JobKind::Cancel => true,
@@ -24,7 +24,7 @@ pub(in crate::service::jobs) fn is_set_back(service: &Service, job: &BulkJob) ->
         // job again. A release is done when it is made.
         JobKind::AfterOutage | JobKind::LaneRelease => false,
     };
-    ends && service.clock.now_ms() < job.created_ms.saturating_sub(SET_BACK_MS)
+    ends && service.clock.now_ms() < job.created_ms.saturating_sub(CLOCKS_APART_MS)
 }
 
 impl JobRun {
@@ -36,11 +36,14 @@ impl JobRun {
         self.service.release_all(leased).await;
         let journal = journal_of(&self.service)?;
         let step = self.empty_step(Some(JobEnd::Failed(PROBLEM.to_string())));
-        with_timeout(journal.step_job(&step)).await?;
-        tracing::warn!(
-            job = %step.id,
-            "a job has ended, because the clock was set back to before the job was made; what it has not changed stays as it is"
-        );
+        // If the job is lost, another server goes on with it, and looks at the clock as well.
+        if let JobStepped::Kept(_) = with_timeout(journal.step_job(&step)).await? {
+            tracing::warn!(
+                job = %step.id,
+                "a job has ended, because the clock was set back to before the job was made; what it has not changed stays as \
+                 it is"
+            );
+        }
         Ok(JobTurn::Over)
     }
 }

@@ -14,7 +14,7 @@ use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::window::Window;
-use crate::schedule::{Limits, SET_BACK_MS, ScheduleError, SettingsSource};
+use crate::schedule::{CLOCKS_APART_MS, Limits, ScheduleError, SettingsSource};
 use crate::service::{BulkRequest, LaneRetryRequest};
 use bytes::Bytes;
 
@@ -211,14 +211,14 @@ async fn check_set_back(back_ms: i64, others: &[usize], (job_state, state): (Job
 #[tokio::test]
 async fn a_cancellation_ends_when_the_clock_was_set_back_to_before_it() {
     let ends = (JobState::Failed, State::Scheduled);
-    check_set_back(SET_BACK_MS + 1, &[2], ends).await;
+    check_set_back(CLOCKS_APART_MS + 1, &[2], ends).await;
     check_set_back(3_600_000, &[2, 3], ends).await;
 }
 
 /// The clocks of two servers may be as far apart.
 #[tokio::test]
 async fn a_cancellation_goes_on_when_the_clock_is_a_little_behind() {
-    check_set_back(SET_BACK_MS, &[], (JobState::Done, State::Cancelled)).await;
+    check_set_back(CLOCKS_APART_MS, &[], (JobState::Done, State::Cancelled)).await;
 }
 
 #[tokio::test]
