@@ -20,7 +20,7 @@ impl Service {
     /// A page of the audit log, newest first, and the cursor of the next page; `None` at the end.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], or the errors of the journal.
+    /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], [`ServiceError::TooManyLists`], or the errors of the journal.
     pub async fn audit_log(
         &self,
         request: &AuditRequest,
@@ -29,6 +29,7 @@ impl Service {
             ServiceError::NoJournal("list what people did, because a journal keeps it");
         let journal = self.journal().ok_or(no_journal)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
+        let _permit = self.list_limit.permit().await?;
         let reading = journal.audit_log(&request.filter, cursor, request.limit);
         let page = with_long_timeout(reading).await?;
         Ok((page.items, page.next.map(display_cursor)))

@@ -92,6 +92,9 @@ pub enum ServiceError {
     /// As many test calls are in flight as there may be.
     #[error("too many test calls are in flight; ask again")]
     TooManyTestCalls,
+    /// As many lists are read from the journal as there may be at a time. Nothing was done.
+    #[error("too many lists are being read at a time; ask again later")]
+    TooManyLists,
     /// Notifications that are pending name the endpoint.
     #[error(
         "notifications that name this endpoint are pending; wait for their end or cancel them, then remove it"

@@ -114,8 +114,8 @@ impl Service {
     /// Notifications, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; [`ServiceError::TooManyTopics`]; if the
-    /// journal fails, or if the schedule fails and the request filters by `in_flight`.
+    /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; [`ServiceError::TooManyTopics`];
+    /// [`ServiceError::TooManyLists`]; if the journal fails, or if the schedule fails and the request filters by `in_flight`.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         self.journal().ok_or(CANNOT_LIST)?;
         if !request.is_due {
@@ -134,7 +134,7 @@ impl Service {
     /// Dead letters, last parked first.
     ///
     /// # Errors
-    /// [`ServiceError::BadCursor`], or if the store that keeps them fails.
+    /// [`ServiceError::BadCursor`], [`ServiceError::TooManyLists`], or if the store that keeps them fails.
     pub async fn dead_letters(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         let mut request = request.clone();
         let is_filtered = request.filter != Filter::default();
@@ -175,6 +175,7 @@ impl Service {
             Some(most) => journal.list_scanned(&filter, order, cursor, limit, most),
             None => journal.list(&filter, order, cursor, limit),
         };
+        let permit = self.list_limit.permit().await?;
         let page = with_long_timeout(listing).await?;
         let is_short = page.items.len() < limit;
         if page.too_many_topics {
@@ -191,21 +192,28 @@ impl Service {
                 shown.is_some_and(|shown| url.is_in(shown.as_str()))
             });
         }
+        let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
+        let last_attempts = with_long_timeout(journal.last_attempts(&keys)).await;
+        // Nobody waits for the permit while the schedule is asked.
+        drop(permit);
+        if let Err(error) = &last_attempts {
+            tracing::warn!(%error, "a list is answered without the last attempts, which cannot be read");
+        }
+        let mut last_attempts = last_attempts.ok();
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
             // Without the schedule's answer no item would count as in flight, so the page would be wrong.
             marked?;
+            if let Some(attempts) = &mut last_attempts {
+                let mut is_kept = items.iter().map(|item| item.in_flight == in_flight);
+                attempts.retain(|_| is_kept.next().unwrap_or(false));
+            }
             items.retain(|item| item.in_flight == in_flight);
-        }
-        let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
-        let last_attempts = with_long_timeout(journal.last_attempts(&keys)).await;
-        if let Err(error) = &last_attempts {
-            tracing::warn!(%error, "a list is answered without the last attempts, which cannot be read");
         }
         Ok(ListPage {
             items,
-            last_attempts: last_attempts.ok(),
+            last_attempts,
             flights,
             searched_until_ms: page.next.filter(|_| is_short).map(|next| next.at_ms),
             next: page.next.map(display_cursor),

@@ -25,6 +25,7 @@ mod held;
 mod jobs;
 mod lanes;
 pub mod later;
+mod list_limit;
 mod locks;
 mod lookup;
 mod measure;
@@ -67,6 +68,7 @@ use crate::journal::{self, Journal};
 use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule};
 use crate::telemetry::metrics::Metrics;
 use held::may_be_on_its_way;
+use list_limit::ListLimit;
 use locks::KeyLocks;
 use measure::LastReading;
 use std::collections::{BTreeSet, HashMap};
@@ -95,6 +97,8 @@ pub struct Service {
     recorder: Option<Arc<Recorder>>,
     /// For reading what is registered, to tell a caller in which fields another registration differs.
     comparisons: Semaphore,
+    /// For the long readings that callers ask for.
+    list_limit: ListLimit,
     access: Arc<AccessControl>,
     endpoints: Arc<Endpoints>,
     test_caller: Option<Arc<dyn TestCaller>>,
@@ -120,6 +124,7 @@ impl Service {
         Self {
             health: Health::new(recorder.is_some()),
             comparisons: Semaphore::new(MOST_COMPARISONS),
+            list_limit: ListLimit::default(),
             metrics: Metrics::new(),
             last_reading: LastReading::default(),
             job_wake: Notify::new(),

@@ -26,9 +26,9 @@ impl Problem {
             )),
             ServiceError::MissingEndpoint => Self::new(ProblemKind::MissingEndpoint, detail),
             ServiceError::TooManyEndpoints => Self::new(ProblemKind::TooManyEndpoints, detail),
-            ServiceError::EndpointUnsettled | ServiceError::TooManyTestCalls => {
-                Self::new(ProblemKind::Busy, detail)
-            }
+            ServiceError::EndpointUnsettled
+            | ServiceError::TooManyTestCalls
+            | ServiceError::TooManyLists => Self::new(ProblemKind::Busy, detail),
             ServiceError::EndpointInUse => Self::new(ProblemKind::EndpointInUse, detail),
             ServiceError::Mismatch {
                 snapshot,

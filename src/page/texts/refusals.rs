@@ -55,6 +55,7 @@ pub fn in_chinese(error: &ServiceError) -> String {
         }
         ServiceError::EndpointUnsettled => "另一项端点修改正在进行，请稍后再试。",
         ServiceError::TooManyTestCalls => "正在进行的测试请求过多，请稍后再试。",
+        ServiceError::TooManyLists => "正在读取的列表过多，请稍后再试。",
         ServiceError::EndpointInUse => "仍有待投递的通知引用该端点。请等待其结束或取消后再删除。",
         ServiceError::PayloadDeleted(_) => {
             "请求正文已超过保留期限（--keep-payloads），无法重新发送。"

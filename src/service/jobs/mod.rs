@@ -125,7 +125,10 @@ impl Service {
         job: &BulkJob,
         selection: &JobSelection,
     ) -> Result<Counted, ServiceError> {
-        let counted = count(journal, selection).await?;
+        let counted = {
+            let _permit = self.list_limit.permit().await?;
+            count(journal, selection).await?
+        };
         if counted.matched > 0 || counted.at_least {
             return Ok(counted);
         }
@@ -152,6 +155,7 @@ impl Service {
             at_least,
             reasons,
         } = self.count_known(journal, job, selection).await?;
+        let _permit = self.list_limit.permit().await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
