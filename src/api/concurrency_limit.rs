@@ -7,28 +7,22 @@
 //! Callers may be slow, on purpose or not. So an API key may have as many requests in flight as there are free permits, and one
 //! at least: alone half of all, and less while others have theirs. Whatever some keys do, another one finds a permit.
 
+use crate::api::key_places::{KeyPlaces, PlaceOfKey};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::api_key::ApiKeyName;
 use crate::domain::caller::Caller;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// The permits for requests.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyLimit {
     permits: Arc<Semaphore>,
-    /// How many requests of each API key are in flight; keys without any are not in it.
-    by_key: Arc<Mutex<HashMap<ApiKeyName, usize>>>,
-}
-
-/// The place of one request among those of its API key. Given back when it is dropped.
-struct PlaceOfKey {
-    name: ApiKeyName,
-    by_key: Arc<Mutex<HashMap<ApiKeyName, usize>>>,
+    /// The requests in flight of each API key.
+    by_key: KeyPlaces,
 }
 
 impl ConcurrencyLimit {
@@ -37,7 +31,7 @@ impl ConcurrencyLimit {
     pub fn of(permits: usize) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
-            by_key: Arc::default(),
+            by_key: KeyPlaces::default(),
         }
     }
 
@@ -76,30 +70,14 @@ impl ConcurrencyLimit {
 
     /// A place for a request of this key, which has a permit.
     fn place_of(&self, name: ApiKeyName) -> Result<PlaceOfKey, Problem> {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = by_key.get(&name).copied().unwrap_or_default();
-        if held >= self.permits.available_permits().max(1) {
+        let most = self.permits.available_permits().max(1);
+        self.by_key.take(Some(name), most).map_err(|held| {
             let detail = format!(
                 "this API key has {held} requests in flight, as many as it may have beside those of others; nothing was \
                  done, so send the request again"
             );
-            return Err(Problem::new(ProblemKind::TooManyRequests, detail));
-        }
-        by_key.insert(name.clone(), held + 1);
-        let by_key = self.by_key.clone();
-        Ok(PlaceOfKey { name, by_key })
-    }
-}
-
-impl Drop for PlaceOfKey {
-    fn drop(&mut self) {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        match by_key.get_mut(&self.name) {
-            Some(held) if *held > 1 => *held -= 1,
-            Some(_) | None => {
-                by_key.remove(&self.name);
-            }
-        }
+            Problem::new(ProblemKind::TooManyRequests, detail)
+        })
     }
 }
 
@@ -130,7 +108,7 @@ mod tests {
         let more = fill(&second);
         assert_eq!(of_second.len() + more.len(), 4);
         drop((of_second, more));
-        assert!(limit.by_key.lock().expect("not poisoned").is_empty());
+        assert!(limit.by_key.are_all_free());
         assert_eq!(limit.permits.available_permits(), 8);
     }
 

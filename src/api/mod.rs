@@ -34,6 +34,7 @@ pub mod job_notifications;
 pub mod job_view;
 pub mod jobs;
 pub mod key_document;
+pub mod key_places;
 mod key_requests;
 pub mod ladder;
 pub mod lanes;

@@ -103,20 +103,26 @@ async fn answer(page: &Arc<Page>, mut request: Request, next: Next) -> Response 
         request.extensions_mut().insert(fields);
     }
     request.extensions_mut().insert(visit.clone());
-    let response = run(page, request, next).await;
+    let response = run(page, visit.caller.as_deref(), request, next).await;
     written(response, &visit)
 }
 
 /// Runs a request in a task of its own, so that a change is completed though the browser goes away, and so that a panic is
-/// answered.
-async fn run(page: &Page, request: Request, next: Next) -> Response {
+/// answered. An API key may have as many requests as there are free permits, and one at least, as under `/v1`.
+async fn run(page: &Page, caller: Option<&Caller>, request: Request, next: Next) -> Response {
     let Ok(permit) = page.requests.clone().try_acquire_owned() else {
         return PageProblem::Busy.into_response();
+    };
+    let name = caller.and_then(|caller| caller.name.clone());
+    let most = page.requests.available_permits().max(1);
+    let place = name.map(|name| page.requests_by_key.take(Some(name), most));
+    let Ok(place) = place.transpose() else {
+        return PageProblem::TooMany.into_response();
     };
     let path = request.uri().path().to_string();
     let running = tokio::spawn(async move {
         let response = next.run(request).await;
-        drop(permit);
+        drop((permit, place));
         response
     });
     running.await.unwrap_or_else(|error| {

@@ -2,13 +2,14 @@
 //! the page again.
 //!
 //! What is watched is a [`LiveSubject`]. A server reads the version of a subject at most once a second, however many streams
-//! watch it. A stream ends when the session ends and when the server stops. There are at most [`MOST_STREAMS`]; a page
-//! that gets none does not update itself.
+//! watch it. A stream ends when the session ends and when the server stops. There are at most [`MOST_STREAMS`], and
+//! of one API key at most [`MOST_STREAMS_OF_KEY`]; a page that gets none does not update itself.
 
 use super::Page;
 use super::problem::PageProblem;
 use super::session::Session;
 use super::visit::Visit;
+use crate::api::key_places::PlaceOfKey;
 use crate::domain::activity::MINUTE_MS;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId};
@@ -32,6 +33,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// Maximum number of streams at once.
 pub(super) const MOST_STREAMS: usize = 256;
+/// Maximum number of streams of one API key. Where no key is needed, all may be used.
+const MOST_STREAMS_OF_KEY: usize = 16;
 /// How often a stream looks whether something has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// For how long a version that was read counts for other streams too.
@@ -186,6 +189,7 @@ struct EventStream {
     version: Option<u64>,
     looks: u32,
     _permit: OwnedSemaphorePermit,
+    _place: Option<PlaceOfKey>,
 }
 
 /// `GET /ui/events?of=SUBJECT`: an event `change` whenever the subject has changed.
@@ -201,6 +205,14 @@ pub(super) async fn events(
     }
     let permit = page.streams.clone().try_acquire_owned();
     let permit = permit.map_err(|_| PageProblem::Busy)?;
+    let place = match visit.session {
+        None => None,
+        Some(_) => {
+            let name = visit.caller()?.name.clone();
+            let place = page.streams_by_key.take(name, MOST_STREAMS_OF_KEY);
+            Some(place.map_err(|_| PageProblem::Busy)?)
+        }
+    };
     let mut watched = EventStream {
         last: page.versions.of(&subject),
         session: visit.session.clone(),
@@ -209,6 +221,7 @@ pub(super) async fn events(
         version: None,
         looks: 0,
         _permit: permit,
+        _place: place,
     };
     watched.version = watched.read().await;
     let begun = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"retry: 3000\n\n")) });

@@ -8,7 +8,8 @@
 //! The page works without its script. The script, the stylesheet and the templates are compiled into the program, and
 //! nothing is loaded from another host. Templates escape what they show, so no stored text can become markup.
 //!
-//! Bounds: requests at once (`MOST_REQUESTS`), the length of a form, streams of events (`live`), attempts to sign in.
+//! Bounds: requests at once (`MOST_REQUESTS`), of which one API key may have as many as are free; the length of a form;
+//! streams of events (`live`); attempts to sign in.
 
 mod admission;
 mod api_keys;
@@ -47,6 +48,7 @@ mod texts;
 mod times;
 mod visit;
 
+use crate::api::key_places::KeyPlaces;
 use crate::service::Service;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -70,7 +72,11 @@ pub(crate) struct Page {
     signer: OnceLock<SessionSigner>,
     sign_ins: SignInLimit,
     requests: Arc<Semaphore>,
+    /// The requests that run of each API key.
+    requests_by_key: KeyPlaces,
     streams: Arc<Semaphore>,
+    /// The streams of events of each API key.
+    streams_by_key: KeyPlaces,
     versions: LiveVersions,
     overview: LastOverview,
     /// The longest time-out that an endpoint may have.
@@ -87,7 +93,9 @@ pub fn router(service: Arc<Service>, longest_timeout: Duration, stop: Cancellati
         signer: OnceLock::new(),
         sign_ins: SignInLimit::default(),
         requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
+        requests_by_key: KeyPlaces::default(),
         streams: Arc::new(Semaphore::new(live::MOST_STREAMS)),
+        streams_by_key: KeyPlaces::default(),
         versions: LiveVersions::default(),
         overview: LastOverview::default(),
         longest_timeout,

@@ -88,6 +88,34 @@ async fn a_stream_ends_with_its_key_and_with_the_server(stores: Stores) {
 }
 
 #[tokio::test]
+async fn the_streams_of_a_key_leave_places_to_others() {
+    let server = Server::start(Stores::Embedded).await;
+    let admin = operator(&server).await;
+    let desk = make_key(&admin, json!({ "name": "desk", "role": "support" })).await;
+    // The sessions of a key count together.
+    let (of_desk, again) = (signed_in(&desk).await, signed_in(&desk).await);
+    let of_admin = signed_in(&admin).await;
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(open(&of_desk, "overview").await);
+        streams.push(open(&again, "overview").await);
+    }
+    for browser in [&of_desk, &again] {
+        let refused = browser.open("/ui/events?of=overview").await;
+        assert_eq!(refused.status(), 503);
+    }
+    let other = open(&of_admin, "overview").await;
+    drop((streams, other));
+    let given_back = async {
+        while of_desk.open("/ui/events?of=overview").await.status() != 200 {
+            short_pause().await;
+        }
+    };
+    within("a place", given_back).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn there_are_so_many_streams_and_no_more() {
     let server = Server::start(Stores::Embedded).await;
     let browser = Browser::of(&server);
