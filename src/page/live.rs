@@ -34,7 +34,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Maximum number of streams at once.
 pub(super) const MOST_STREAMS: usize = 256;
 /// Maximum number of streams of one API key. Where no key is needed, all may be used.
-const MOST_STREAMS_OF_KEY: usize = 16;
+const MOST_STREAMS_OF_KEY: usize = 64;
 /// How often a stream looks whether something has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// For how long a version that was read counts for other streams too.

@@ -96,7 +96,7 @@ async fn the_streams_of_a_key_leave_places_to_others() {
     let (of_desk, again) = (signed_in(&desk).await, signed_in(&desk).await);
     let of_admin = signed_in(&admin).await;
     let mut streams = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..32 {
         streams.push(open(&of_desk, "overview").await);
         streams.push(open(&again, "overview").await);
     }
