@@ -155,6 +155,19 @@ async fn what_was_sent_is_masked_and_its_unveiling_is_kept(stores: Stores) {
         "{log}"
     );
     assert!(!log.to_string().contains("4111"), "{log}");
+    // The command is pasted into a terminal, where a control character of the body could act.
+    let mut asked = registration("2", &merchant);
+    asked["body"] = json!("a\u{1b}[201~\nrm b");
+    asked["delay"] = json!("1h");
+    admin.register(asked).await;
+    let path = "/ui/notifications/t/2";
+    let shown = browser
+        .submit(path, &format!("{path}/payload"), &[("reason", "ticket 6")])
+        .await;
+    let shown = shown.is(200).text;
+    let encoded = "printf %s YRtbMjAxfgpybSBi | base64 -d | curl";
+    assert!(shown.contains(encoded), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown}");
     server.stop().await;
 }
 
