@@ -5,7 +5,7 @@ use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use crate::domain::key::Key;
 use crate::domain::receiver_requests::WAIT_STATUSES;
 use crate::domain::retry_after::RetryAfter;
-use http::header::{HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Response, StatusCode};
 use std::sync::OnceLock;
 
@@ -36,6 +36,8 @@ pub struct BegunAnswer<'a> {
     status: u16,
     body: Vec<u8>,
     location: Option<HeaderValue>,
+    /// The length that the head gives the body, if it gives one length.
+    content_length: Option<usize>,
     /// What the receiver asks for with `Retry-After`, if the status is one for which that counts.
     pub retry_after: Option<RetryAfter>,
     is_accepted: bool,
@@ -50,6 +52,7 @@ impl Judging<'_> {
             status: response.status().as_u16(),
             body: Vec::new(),
             location: response.headers().get(LOCATION).cloned(),
+            content_length: content_length(response.headers()),
             retry_after: retry_after(response.status(), response.headers()),
             is_accepted: self.ack.accepts_status(response.status().as_u16()),
             is_judged: false,
@@ -68,6 +71,12 @@ impl BegunAnswer<'_> {
         let room = READ_ANSWER_BYTES - self.body.len();
         self.body.extend_from_slice(&part[..part.len().min(room)]);
         part.len() <= room
+    }
+
+    /// Whether the body has come whole by the length that the head gives it, and none of it was left out. `false` if the head
+    /// gives no length.
+    pub fn has_its_length(&self) -> bool {
+        self.content_length == Some(self.body.len())
     }
 
     /// The judgement, with the part of the body that was read. `whole` says whether that is all of it.
@@ -126,8 +135,41 @@ impl UnfinishedAnswer {
     }
 }
 
+/// The length of the body in `Content-Length`. `None` if there is none, or one that has other characters than digits, or several.
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let value = values.next().filter(|_| values.next().is_none())?;
+    let text = value.to_str().ok()?;
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
 fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<RetryAfter> {
     let counts = WAIT_STATUSES.contains(&status.as_u16());
     let values = headers.get_all(RETRY_AFTER);
     RetryAfter::read(values.iter().map(HeaderValue::as_bytes)).filter(|_| counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_one_number() {
+        fn check(values: &[&'static str], expected: Option<usize>) {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONTENT_LENGTH, HeaderValue::from_static(value));
+            }
+            assert_eq!(content_length(&headers), expected, "{values:?}");
+        }
+        check(&[], None);
+        check(&["7"], Some(7));
+        check(&["0"], Some(0));
+        check(&["7", "7"], None);
+        check(&["7", "8"], None);
+        for wrong in ["", "+7", "-7", " 7", "7, 7", "0x7", "99999999999999999999"] {
+            check(&[wrong], None);
+        }
+    }
 }

@@ -2,6 +2,9 @@
 
 use super::http2::{check, over_http2, set, start, tested, tested_often};
 use crate::support::http2::{Http2Call, Http2Receiver, connections};
+use crate::support::http2_frames::{
+    DATA, FrameReceiver, FrameScript, body, frame, go_away, head, settings,
+};
 use h2::Reason;
 use serde_json::json;
 
@@ -207,6 +210,41 @@ async fn an_answer_that_never_ends_ends_with_its_call() {
     });
     assert_eq!(reset, Reason::CANCEL);
     check(&attempt, "acknowledged", "2");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_may_close_the_connection_after_an_answer_to_a_part_of_the_body() {
+    let server = start().await;
+    let part = || frame(DATA, 0, 1, b"success");
+    let cases = [
+        ("whole", head(&[("content-length", "7")]), body(b"success")),
+        ("truncated", head(&[("content-length", "8")]), part()),
+        ("unknown", head(&[]), part()),
+    ];
+    for (id, head, body) in cases {
+        let script = FrameScript {
+            first: settings(),
+            answer: [head, body, go_away(1, 0)].concat(),
+            closes: true,
+            ..FrameScript::default()
+        };
+        // The receiver never opens the window, which holds 64 KiB.
+        let receiver = FrameReceiver::start(vec![script]).await;
+        set(&server, id, over_http2(&receiver.url())).await;
+        let registration = json!({
+            "topic": "t", "id": id, "endpoint": id, "body": "x".repeat(100_000), "ladder": { "intervals": [] },
+        });
+        server.register(registration).await;
+        if id == "whole" {
+            let view = server.until_state(id, "delivered").await;
+            check(&view["attempts"][0], "acknowledged", "2");
+        } else {
+            let view = server.until_state(id, "dead").await;
+            check(&view["attempts"][0], "protocol", "2");
+            assert_eq!(view["attempts"][0]["reason"], CLOSED, "{id}: {view}");
+        }
+    }
     server.stop().await;
 }
 

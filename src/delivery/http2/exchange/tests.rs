@@ -44,8 +44,12 @@ async fn connect(pool: &Http2Pool) -> (CallPlace, TcpStream) {
 }
 
 async fn call(place: CallPlace) -> Http2Exchange {
+    call_with(place, Bytes::from_static(b"!")).await
+}
+
+async fn call_with(place: CallPlace, body: Bytes) -> Http2Exchange {
     let request = Request::post("http://shop.example/").body(());
-    let request = (request.expect("a request"), Bytes::from_static(b"!"));
+    let request = (request.expect("a request"), body);
     let (ack, accepted) = (AckRule::standard(), OnceLock::new());
     let judging = Judging {
         ack: &ack,
@@ -94,5 +98,50 @@ async fn a_kept_connection_that_has_ended_before_the_request_costs_no_attempt() 
             panic!("{name}: nothing was written");
         };
         assert!(unprocessed.ended_before_request, "{name}");
+    }
+}
+
+/// Status 200, this `Content-Length`, and the body `success`, with these flags.
+fn answer_of_length(length: u8, flags: u8) -> Vec<u8> {
+    let head = b"\0\0\x05\x01\x04\0\0\0\x01\x88\x0f\x0d\x01";
+    let body = b"\0\0\0\x01success";
+    [&head[..], &[length, 0, 0, 7, 0, flags], &body[..]].concat()
+}
+
+/// Answers before the whole body has come, and closes the connection. Nothing is awaited between the two, so the caller finds
+/// both at once. The socket is kept: closing it with unread bytes would reset the connection.
+async fn answer_and_leave(mut receiver: TcpStream, answer: Vec<u8>) -> TcpStream {
+    let mut arrived = Vec::new();
+    while arrived.len() < 65_535 {
+        receiver.read_buf(&mut arrived).await.expect("a call");
+    }
+    receiver
+        .try_write(&[&answer[..], &GOAWAY[..]].concat())
+        .expect("sent");
+    receiver.shutdown().await.expect("closed");
+    receiver
+}
+
+#[tokio::test]
+async fn an_answer_that_came_before_the_whole_body_counts_if_it_has_its_length() {
+    let cases = [
+        (b'7', 1, Outcome::Acknowledged),
+        (b'7', 0, Outcome::Acknowledged),
+        (b'8', 0, Outcome::Protocol),
+        (b'8', 1, Outcome::Protocol),
+        (b'6', 1, Outcome::Protocol),
+    ];
+    for (length, flags, outcome) in cases {
+        let pool = Http2Pool::default();
+        let (place, receiver) = connect(&pool).await;
+        // The receiver opens no window, so 65,535 bytes are sent.
+        let body = Bytes::from(vec![b'x'; 100_000]);
+        let answer = answer_of_length(length, flags);
+        let (exchanged, _receiver) =
+            tokio::join!(call_with(place, body), answer_and_leave(receiver, answer));
+        let Http2Exchange::Answered(answer) = exchanged else {
+            panic!("{length} {flags}: it was answered");
+        };
+        assert_eq!(answer.outcome, outcome, "{length} {flags}");
     }
 }
