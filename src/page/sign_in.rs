@@ -18,14 +18,15 @@ use http::{StatusCode, header};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Attempts to sign in per second, on one server.
+/// Attempts to sign in with a wrong key per second, on one server.
 const ATTEMPTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(5).expect("invariant: not 0");
-/// Attempts to sign in that may come at once.
+/// Attempts to sign in with a wrong key that may come at once.
 const ATTEMPTS_AT_ONCE: NonZeroU32 = NonZeroU32::new(20).expect("invariant: not 0");
 /// Where one goes from the sign-in.
 const OVERVIEW: &str = "/ui/";
 
-/// How many attempts to sign in this server still takes, from all visitors together: keys cannot be tried out.
+/// How many attempts to sign in with a wrong key this server still answers and logs, from all visitors together. A right key is
+/// never counted: otherwise whoever sends wrong ones would lock everybody out. The bound on guesses is the length of the keys.
 pub(super) struct SignInLimit(DefaultDirectRateLimiter);
 
 impl Default for SignInLimit {
@@ -87,10 +88,6 @@ pub(super) async fn sign_in(
     if !page.service.access().needs_key() {
         return Ok(Redirect::to(&to).into_response());
     }
-    if page.sign_ins.0.check().is_err() {
-        let response = refused(StatusCode::TOO_MANY_REQUESTS, t.too_many)?;
-        return Ok(([(header::RETRY_AFTER, "1")], response).into_response());
-    }
     let key = form.text("key");
     if key.is_empty() {
         return refused(StatusCode::UNPROCESSABLE_ENTITY, t.none);
@@ -102,6 +99,10 @@ pub(super) async fn sign_in(
         Err(NotAdmitted::TooMany) => return refused(StatusCode::TOO_MANY_REQUESTS, t.too_many),
         Err(NotAdmitted::NoKeyExists) => return refused(StatusCode::UNAUTHORIZED, t.no_key_exists),
         Err(NotAdmitted::NoKey | NotAdmitted::UnknownKey) => {
+            if page.sign_ins.0.check().is_err() {
+                let response = refused(StatusCode::TOO_MANY_REQUESTS, t.too_many)?;
+                return Ok(([(header::RETRY_AFTER, "1")], response).into_response());
+            }
             tracing::info!("an attempt to sign in to the page failed: the key is not known");
             return refused(StatusCode::UNAUTHORIZED, t.unknown);
         }

@@ -117,9 +117,9 @@ async fn a_session_ends_with_its_key_its_time_and_any_change_of_its_cookie() {
 }
 
 #[tokio::test]
-async fn attempts_to_sign_in_are_limited() {
+async fn wrong_keys_are_limited_and_lock_nobody_out() {
     let server = Server::start(Stores::Embedded).await;
-    operator(&server).await;
+    let admin = operator(&server).await;
     let mut browser = Browser::of(&server);
     let token = browser.get("/ui/sign-in").await.is(200).form_token();
     let fields = [("key", "rbk_00"), ("form_token", token.as_str())];
@@ -134,6 +134,15 @@ async fn attempts_to_sign_in_are_limited() {
     }
     let refused = refused.expect("too many attempts");
     assert_eq!(refused.header("retry-after"), "1");
+    // The limit is used up before each attempt with the right key.
+    for _ in 0..20 {
+        let mut browser = browser.clone();
+        while browser.post("/ui/sign-in", &fields).await.status != 429 {}
+        let fields = [("key", admin.key().expect("a key")), fields[1]];
+        let done = browser.post("/ui/sign-in", &fields).await.is(303);
+        assert_eq!(done.location(), "/ui/");
+        assert!(browser.cookie("ringback_session").is_some());
+    }
     server.stop().await;
 }
 
