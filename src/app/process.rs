@@ -13,6 +13,10 @@ pub(super) const MOST_DESCRIPTORS: u64 = 65_536;
 /// # Errors
 /// If the server cannot start, if a required part of it ends, or if a second signal ends it.
 pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
+    // A core file would have the keys that are in memory. Lowering the limit needs no rights.
+    if let Err(error) = rlimit::setrlimit(rlimit::Resource::CORE, 0, 0) {
+        tracing::debug!(%error, "the limit of core files cannot be set to 0");
+    }
     // Each attempt and each caller needs a file descriptor, and the usual soft limit is too low for many. If
     // the limit cannot be raised, the server works, but perhaps with fewer of them than the settings allow.
     if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {

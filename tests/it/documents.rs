@@ -479,6 +479,7 @@ fn the_unit_of_systemd_gives_a_stop_enough_time() {
     let longest = config.delivery.drain_timeout + Duration::from_secs(5);
     let given = ringback::config::parse_duration(value("TimeoutStopSec")).expect("a duration");
     assert!(given > longest, "{given:?}, {longest:?}");
+    assert_eq!(value("LimitCORE"), "0");
     let descriptors: u64 = value("LimitNOFILE").parse().expect("a number");
     // Callers, kept connections, and the highest `concurrency`.
     assert!(descriptors > 4_096 + 4_096 + 10_000);

@@ -97,6 +97,19 @@ async fn it_says_at_start_what_it_runs_on_and_no_password() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_writes_no_core_file_which_would_have_its_keys() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Process::start(dir.path(), &[]).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id()));
+    let limits = limits.expect("the limits of the process");
+    let mut lines = limits.lines();
+    let core = lines.find_map(|line| line.strip_prefix("Max core file size"));
+    let values: Vec<&str> = core.expect("a limit").split_whitespace().collect();
+    assert_eq!(values, ["0", "0", "bytes"]);
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_and_started_again_nothing_accepted_is_missing() {
     for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
