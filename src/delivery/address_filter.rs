@@ -5,7 +5,8 @@
 //! resolved, and the client connects to the checked address. So the check holds even if the name resolves
 //! to another address a moment later.
 //!
-//! Sources: the IANA IPv4 and IPv6 special-purpose address registries (RFC 6890 and its updates).
+//! Sources: the IANA IPv4 and IPv6 special-purpose address registries (RFC 6890 and its updates); and the documentation of Azure,
+//! "What is IP address 168.63.129.16?".
 
 use crate::domain::attempt_reason::{AddressKind, ConnectionReason};
 use ipnet::IpNet;
@@ -100,6 +101,9 @@ fn internal_v4(address: Ipv4Addr) -> Option<AddressKind> {
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(AddressKind::Private),
         [100, 64..=127, ..] => Some(AddressKind::Shared),
         [127, ..] => Some(AddressKind::Loopback),
+        // A public address of Microsoft by which every virtual machine in Azure reaches its host: the agent of the platform, DNS
+        // and health probes.
+        [168, 63, 129, 16] => Some(AddressKind::Platform),
         [169, 254, ..] => Some(AddressKind::LinkLocal),
         [192, 0, 0, _] => Some(AddressKind::Protocols),
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some(AddressKind::Documentation),
@@ -167,6 +171,7 @@ mod tests {
             "100.127.255.255",
             "127.0.0.1",
             "127.255.255.255",
+            "168.63.129.16",
             "169.254.169.254",
             "172.16.0.1",
             "172.31.255.255",
@@ -187,6 +192,8 @@ mod tests {
             "::127.0.0.1",
             "64:ff9b::10.0.0.1",
             "64:ff9b::a9fe:a9fe",
+            "64:ff9b::168.63.129.16",
+            "::ffff:168.63.129.16",
             "64:ff9b:1::1",
             "2002:0a00:0001::",
             "2002:7f00:1::1",
@@ -223,6 +230,8 @@ mod tests {
             "100.128.0.0",
             "126.0.0.1",
             "128.0.0.1",
+            "168.63.129.15",
+            "168.63.129.17",
             "172.15.255.255",
             "172.32.0.0",
             "192.167.0.1",

@@ -93,6 +93,8 @@ pub enum AddressKind {
     Loopback,
     /// Of one network segment.
     LinkLocal,
+    /// Of the platform of a cloud, and reached only from its machines.
+    Platform,
     /// Assigned to protocols.
     Protocols,
     /// For examples in documents.
@@ -121,6 +123,7 @@ named!(AddressKind {
     Shared = "shared (carrier NAT)",
     Loopback = "loopback",
     LinkLocal = "link-local",
+    Platform = "an address of a cloud platform",
     Protocols = "reserved for protocols",
     Documentation = "for documentation",
     Relay = "a 6to4 relay",

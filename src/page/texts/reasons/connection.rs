@@ -89,6 +89,7 @@ fn of_kind(kind: AddressKind) -> &'static str {
         AddressKind::Shared => "运营商共享地址（NAT）",
         AddressKind::Loopback => "回环地址",
         AddressKind::LinkLocal => "链路本地地址",
+        AddressKind::Platform => "云平台地址",
         AddressKind::Protocols => "协议保留地址",
         AddressKind::Documentation => "文档示例地址",
         AddressKind::Relay => "6to4 中继地址",
