@@ -107,13 +107,7 @@ pub async fn after_flush(bench: &Bench, round: u64, per_second: f64) {
         (loaded_ms, compared_ms),
         (compared_ms, u64::MAX),
     ];
-    let second = |number| {
-        (
-            flushed_ms + number * 1_000,
-            flushed_ms + (number + 1) * 1_000,
-        )
-    };
-    parts.extend((0..bench.options.late_seconds).map(second));
+    parts.extend(seconds_from(bench, flushed_ms));
     let late = lateness(bench, &load, &parts).await;
     let entries = bench.check_entries().await;
     println!(
@@ -151,7 +145,9 @@ pub async fn while_window_loads(bench: &Bench, round: u64, per_second: f64) {
     assert!(now_ms() < from_ms - HORIZON_MS / 2, "filling took too long");
     until(load.first_ms * 1_000).await;
     let busy = Busy::begin(bench);
-    let late = lateness(bench, &load, &[(0, u64::MAX)]).await;
+    let mut parts = vec![(0, u64::MAX)];
+    parts.extend(seconds_from(bench, load.first_ms));
+    let late = lateness(bench, &load, &parts).await;
     let busy = busy.end(bench);
     bench.redis.loaded(end_ms).await;
     let came = bench.check_entries().await.saturating_sub(before);
@@ -163,7 +159,16 @@ pub async fn while_window_loads(bench: &Bench, round: u64, per_second: f64) {
         "round {round}: late at {per_second:.0}/s while {COMING_PER_SECOND}/s come into the window: {}; {busy}",
         late[0]
     );
+    for (second, late) in late[1..].iter().enumerate() {
+        println!("round {round}: late in second {second} of that: {late}");
+    }
     bench.check_time();
+}
+
+/// Each second of a measurement that began then, in milliseconds since 1970.
+fn seconds_from(bench: &Bench, begun_ms: u64) -> impl Iterator<Item = (u64, u64)> {
+    let second = move |number| (begun_ms + number * 1_000, begun_ms + (number + 1) * 1_000);
+    (0..bench.options.late_seconds).map(second)
 }
 
 /// How busy the processes are.

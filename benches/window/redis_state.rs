@@ -52,18 +52,25 @@ impl RedisState {
     pub async fn whole(&self) -> Whole {
         let begun = Instant::now();
         let fields = redis::Cmd::hmget("{rb:0}:meta", &["loaded_until", "state"]);
-        // A step of the duty that loads the window may still note something just after the data was lost.
-        let (mut noted, mut loaded) = (None, None);
+        // Each time something was noted as loaded, and how many entries there were. The duty that loads the window notes
+        // something now and then, also just after the data was lost, and while what was loaded is compared.
+        let (mut noted, mut loads) = (None, Vec::new());
         loop {
             let (loaded_until, state): (Option<String>, Option<String>) = self.ask(&fields).await;
             let now = Instant::now();
             if loaded_until != noted {
-                loaded = loaded_until.as_ref().map(|_| now);
                 noted = loaded_until;
+                if noted.is_some() {
+                    loads.push((now, self.entries().await));
+                }
             }
-            if let (Some(loaded), Some("whole")) = (loaded, state.as_deref()) {
+            if state.as_deref() == Some("whole") && noted.is_some() {
+                let all = self.entries().await;
+                let is_whole = |(_, many): &&(Instant, u64)| many + all / 1_000 >= all;
+                let loaded = loads.iter().find(is_whole).or(loads.last());
+                let (loaded, _) = loaded.expect("noted as loaded");
                 return Whole {
-                    loaded,
+                    loaded: *loaded,
                     compared: now,
                 };
             }
@@ -108,7 +115,7 @@ impl RedisState {
 /// When Redis was complete.
 #[derive(Debug, Clone, Copy)]
 pub struct Whole {
-    /// When the last entry was put in.
+    /// When the server noted that everything was put in, but for at most a thousandth, which came into the window since.
     pub loaded: Instant,
     /// When all entries were compared with the journal too: the server counts Redis as whole.
     pub compared: Instant,
