@@ -2,12 +2,12 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, optional, wrong_kind};
+use crate::domain::call_rate::{BadCallRate, CallRate};
 use crate::domain::duration;
 use crate::domain::endpoint::{
     LARGEST_METADATA, LONGEST_USER_AGENT, SHORTEST_TIMEOUT_MS, SignatureHeaders,
 };
 use crate::domain::job::HIGHEST_JOB_RATE;
-use crate::domain::lane_settings::{BadCallRate, CallRate};
 use crate::domain::receiver_requests::GonePolicy;
 use serde_json::Value;
 use serde_json::value::RawValue;

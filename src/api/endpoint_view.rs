@@ -2,12 +2,12 @@
 
 use crate::api::key_document::KeyView;
 use crate::api::schema::{AckText, GonePolicyName, LadderText};
+use crate::domain::call_rate::CallRate;
 use crate::domain::certificates::Certificates;
 use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
 use crate::domain::endpoint_tls::EndpointTls;
 use crate::domain::http_version::HttpVersion;
-use crate::domain::lane_settings::CallRate;
 use crate::domain::receiver_requests::GonePolicy;
 use crate::domain::timestamp::display_ms;
 use serde::Serialize;

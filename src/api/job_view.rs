@@ -3,9 +3,10 @@
 use crate::api::job_notifications::ReasonCountView;
 use crate::api::schema::{CauseName, JobKindName, JobStateName};
 use crate::api::view::{NotificationView, json};
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::BulkJob;
 use crate::domain::job_filter::JobFilter;
-use crate::domain::lane_settings::{CallRate, LaneHold};
+use crate::domain::lane_settings::LaneHold;
 use crate::domain::timestamp::display_ms;
 use crate::service::{JobPreview, ReleaseReply};
 use axum::response::Response;

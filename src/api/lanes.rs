@@ -10,7 +10,7 @@ use crate::api::query::{NoQuery, lanes_request};
 use crate::api::reason::reason_of;
 use crate::api::schema::{LaneStateName, OutcomeName};
 use crate::api::view::json;
-use crate::domain::lane_settings::CallRate;
+use crate::domain::call_rate::CallRate;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::{LanePage, LaneStatus};
 use crate::service::{HoldReply, LaneRetryRequest};

@@ -5,6 +5,7 @@
 //! holds for notifications that are pending.
 
 use crate::domain::ack::AckRule;
+use crate::domain::call_rate::CallRate;
 use crate::domain::certificates::Certificates;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint_keys::EndpointKeys;
@@ -13,7 +14,7 @@ use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
 use crate::domain::headers::Headers;
 use crate::domain::http_version::HttpVersion;
 use crate::domain::ladder::Ladder;
-use crate::domain::lane_settings::{CallRate, LaneLimits};
+use crate::domain::lane_settings::LaneLimits;
 use crate::domain::receiver_requests::GonePolicy;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

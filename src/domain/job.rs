@@ -9,9 +9,9 @@
 //! Which notifications a job concerns is decided by instants that are fixed when it is made. What is registered later
 //! does not join it. If the clock is set back to before these instants, a job that a person asked for ends as failed.
 
+use crate::domain::call_rate::CallRate;
 use crate::domain::job_filter::{FilteredSelection, JobFilter};
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use crate::domain::outage::EndedOutage;
 use crate::domain::state::named;
 use sha2::{Digest as _, Sha256};

@@ -33,6 +33,7 @@ pub mod attempt_reason;
 pub mod audit_note;
 pub mod body;
 pub mod call_durations;
+pub mod call_rate;
 pub mod call_trace;
 pub mod caller;
 pub mod certificates;

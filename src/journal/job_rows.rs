@@ -2,11 +2,11 @@
 
 use super::rows::{Fields, StoredRow, corrupt, narrowed};
 use super::{Cursor, JobTrial, JournalError, TakenJob};
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
 use crate::domain::job_filter::JobFilter;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use sqlx::{ColumnIndex, Decode, Type};
 
 /// The columns that [`Fields::job`] reads, from `jobs`.

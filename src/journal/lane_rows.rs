@@ -2,9 +2,10 @@
 
 use super::JournalError;
 use super::rows::{Fields, StoredRow, corrupt, narrowed};
+use crate::domain::call_rate::CallRate;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{
-    CallRate, ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
+    ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use sqlx::{ColumnIndex, Decode, Type};
 use std::num::NonZeroU32;

@@ -10,13 +10,14 @@ use super::{
 use crate::domain::act::{Act, ActSubject};
 use crate::domain::api_key::KeyTopics;
 use crate::domain::audit_note::AuditNote;
+use crate::domain::call_rate::CallRate;
 use crate::domain::change::Change;
 use crate::domain::default_keys::DefaultKeyChange;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_differences::EndpointDifferences;
 use crate::domain::job::{BulkJob, JobKind, JobOrder};
 use crate::domain::key::Key;
-use crate::domain::lane_settings::{CallRate, LaneSetting, LaneSettings};
+use crate::domain::lane_settings::{LaneSetting, LaneSettings};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::timestamp::display_ms;
 

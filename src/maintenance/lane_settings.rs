@@ -37,8 +37,9 @@ pub(super) async fn follow(journal: Arc<dyn JournalMaintenance>, schedule: Arc<d
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
+    use crate::domain::call_rate::CallRate;
     use crate::domain::lane::Lane;
-    use crate::domain::lane_settings::{CallRate, LaneLimits, LaneSetting};
+    use crate::domain::lane_settings::{LaneLimits, LaneSetting};
     use crate::journal::sqlite::SqliteJournal;
     use crate::journal::timeless::TimelessJournal;
     use crate::journal::{Actor, Journal, LaneOrder};

@@ -4,8 +4,9 @@
 
 use super::Service;
 use super::timeouts::with_timeout;
+use crate::domain::call_rate::CallRate;
 use crate::domain::deferral::{DeferralReason, NOTICED_MS};
-use crate::domain::lane_settings::{CallRate, LaneHold, LaneState};
+use crate::domain::lane_settings::{LaneHold, LaneState};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::LaneStatus;

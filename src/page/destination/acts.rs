@@ -2,9 +2,9 @@
 
 use super::{answer, lane_of};
 use crate::api::reason::check_reason;
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::{DEFAULT_JOB_RATE, HIGHEST_JOB_RATE};
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use crate::page::Page;
 use crate::page::form::FormFields;
 use crate::page::html::address;

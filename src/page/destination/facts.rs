@@ -1,6 +1,7 @@
 //! What is shown of a destination, in the list and on its page.
 
-use crate::domain::lane_settings::{CallRate, LaneHold};
+use crate::domain::call_rate::CallRate;
+use crate::domain::lane_settings::LaneHold;
 use crate::page::html::encoded;
 use crate::page::language::Language;
 use crate::page::paths::destination_path;

@@ -3,9 +3,10 @@
 use super::partition::Partition;
 use super::{RedisSchedule, slot};
 use crate::clock::Clock as _;
+use crate::domain::call_rate::CallRate;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{
-    CallRate, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
+    LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use crate::schedule::{Configured, ScheduleError, SettingsReached};
 use futures_util::stream::{self, StreamExt as _};

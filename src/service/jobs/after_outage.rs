@@ -8,9 +8,9 @@
 
 use super::counting::{Counted, count};
 use super::{NO_JOBS, SharedService, lane_retry, refusal};
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use crate::domain::outage::EndedOutage;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Actor;

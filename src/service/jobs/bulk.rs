@@ -1,9 +1,9 @@
 //! Requests that concern all notifications of a filter: replaying dead letters, cancelling what is pending.
 
 use super::{JobPreview, NO_JOBS, selection_of};
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::{BulkJob, JobKind};
 use crate::domain::job_filter::JobFilter;
-use crate::domain::lane_settings::CallRate;
 use crate::journal::{Actor, JobAdded};
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};

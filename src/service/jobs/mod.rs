@@ -20,13 +20,13 @@ mod trial;
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
+use crate::domain::call_rate::CallRate;
 use crate::domain::job::{
     BulkJob, DEFAULT_JOB_RATE, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState,
 };
 use crate::domain::job_filter::JobFilter;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Actor, JobAdded, JobOrdered, Journal, JournalError, ReasonCounts};
 pub use bulk::{BulkReply, BulkRequest};

@@ -152,8 +152,8 @@ async fn wait(
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
+    use crate::domain::call_rate::CallRate;
     use crate::domain::job::JobKind;
-    use crate::domain::lane_settings::CallRate;
     use crate::journal::Actor;
     use crate::schedule::memory::MemorySchedule;
     use crate::schedule::window::Window;

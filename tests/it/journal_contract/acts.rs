@@ -8,6 +8,7 @@ use super::samples::{
     registration,
 };
 use ringback::domain::api_key::{ApiKeyDigest, ApiKeyName, ApiKeyRecord, KeyTopics};
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use ringback::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
@@ -15,7 +16,7 @@ use ringback::domain::endpoint_keys::{EndpointKey, EndpointKeys};
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobState};
 use ringback::domain::job_filter::JobFilter;
 use ringback::domain::lane::Lane;
-use ringback::domain::lane_settings::{CallRate, LaneHold, LaneLimits, LaneSetting};
+use ringback::domain::lane_settings::{LaneHold, LaneLimits, LaneSetting};
 use ringback::domain::notification::Start;
 use ringback::domain::role::Role;
 use ringback::domain::signing_key::KeyKind;

@@ -7,12 +7,12 @@ use super::samples::{
     START_MS, all_of, apply, changing, delivery, do_change, failure, find, keep, key, refusal,
     registering_at, registration,
 };
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState};
 use ringback::domain::job_filter::{FilteredSelection, JobFilter};
 use ringback::domain::key::Key;
-use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::{Start, Target};
 use ringback::domain::priority::Priority;
 use ringback::domain::state::{Cause, State};

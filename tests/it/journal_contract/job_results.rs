@@ -5,12 +5,12 @@ use super::Store;
 use super::samples::{
     START_MS, changing, do_change, find, keep, key, raise_fence, registering_at, registration,
 };
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
 use ringback::domain::job_filter::JobFilter;
 use ringback::domain::job_result::{JobReason, JobResult};
 use ringback::domain::key::Key;
-use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::Start;
 use ringback::journal::{
     Changing, Cursor, JobEnd, JobStep, JobStepped, JobUnchanged, Journal, Prune, TakenJob, listed,

@@ -4,6 +4,7 @@ use super::Store;
 use super::samples::{
     START_MS, all_of, changing, do_change, find, history, keep, key, registering_at, registration,
 };
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::{
@@ -12,7 +13,6 @@ use ringback::domain::job::{
 };
 use ringback::domain::job_result::JobReason;
 use ringback::domain::lane::Lane;
-use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::{Start, Target};
 use ringback::domain::state::State;
 use ringback::journal::{

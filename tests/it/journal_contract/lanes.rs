@@ -2,9 +2,10 @@
 
 use super::Store;
 use super::samples::START_MS;
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::{
-    CallRate, ChangeRange, LaneChange, LaneHold, LaneLimits, LaneSetting, LaneSettings,
+    ChangeRange, LaneChange, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use ringback::journal::{Actor, Journal, LaneOrder};
 use std::num::NonZeroU32;

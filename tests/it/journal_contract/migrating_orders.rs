@@ -10,11 +10,11 @@ use super::samples::{
     registration,
 };
 use super::{INSTANCE, PostgresStore, SqliteStore, Store};
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobOrder, JobState};
 use ringback::domain::job_result::JobReason;
 use ringback::domain::lane::Lane;
-use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::Registration;
 use ringback::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use ringback::domain::snapshot::Snapshot;

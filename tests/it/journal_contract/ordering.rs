@@ -5,10 +5,10 @@ use super::samples::{
     START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, place,
     raise_fence, record, refusal, registering_at, registration,
 };
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
-use ringback::domain::lane_settings::CallRate;
 use ringback::domain::notification::{Registration, Start, Target};
 use ringback::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use ringback::domain::snapshot::Snapshot;

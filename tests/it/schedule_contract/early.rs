@@ -3,7 +3,7 @@
 use super::damage::scene;
 use super::fixture::*;
 use super::lane_settings::limited;
-use ringback::domain::lane_settings::CallRate;
+use ringback::domain::call_rate::CallRate;
 use ringback::schedule::Limits;
 
 const EARLY_MS: i64 = 10;

@@ -2,9 +2,10 @@
 //! taken.
 
 use super::fixture::*;
+use ringback::domain::call_rate::CallRate;
 use ringback::domain::lane_health::LaneReport;
 use ringback::domain::lane_settings::{
-    CallRate, ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
+    ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use ringback::domain::state::State;
 use ringback::schedule::{ClaimQuota, Configured, Limits, SettingsReached, SettingsSource};

@@ -18,7 +18,7 @@ local SLOW, KEPT, KEPT_UNACKNOWLEDGED, KEPT_FAILING = 2000, 3600000, 86400000, 6
 local QUICK = 500
 -- The numbers of outcomes from this on are those of calls that were not acknowledged: see CallOutcome::to_number.
 local UNACKNOWLEDGED = 2000
--- Must equal BURST_US of domain/lane_settings.rs.
+-- Must equal BURST_US of domain/call_rate.rs.
 local BURST_US = 100000
 
 -- A report has the number of an outcome beside the time: see settle.lua.
@@ -119,7 +119,7 @@ end
 -- Bounds how far ahead the next call and the next probe of a lane are: as far as calls move the one, and as the other
 -- waits. If the clock was set back since, the lane would get nothing until the clock shows the former time again. The bounds
 -- are written at once: counted from the time of each script, they would never come nearer. Follows `CallRate::bounded` of
--- domain/lane_settings.rs and `LaneHealth::bound_probe` of domain/lane_health.rs.
+-- domain/call_rate.rs and `LaneHealth::bound_probe` of domain/lane_health.rs.
 local function bound_instants(lane, health)
   local is_ahead = false
   if health.interval then

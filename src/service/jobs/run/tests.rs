@@ -1,11 +1,11 @@
 use super::*;
 use crate::clock::ManualClock;
+use crate::domain::call_rate::CallRate;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::job::JobState;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::CallRate;
 use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::priority::Priority;
 use crate::domain::state::State;
