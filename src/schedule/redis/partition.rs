@@ -5,7 +5,9 @@
 //! single calls share one. Where all partitions are at one server, partitions share them too, if there are many
 //! ([`PartitionConnections`]).
 
-use super::claimed_lane::ClassMarks;
+mod claim;
+mod lease_one;
+
 use super::connection::Connection;
 use super::context::{Context, PartitionKeys};
 use super::partition_connections::PartitionConnections;
@@ -19,34 +21,16 @@ use super::{NO_JOURNAL, Options};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::lease::Expiry;
 use crate::domain::redis_url::RedisHost;
 use crate::schedule::envelope::{self, Decoded};
 use crate::schedule::window::Window;
-use crate::schedule::{
-    BareLease, CHANGE_LEASE_MS, CLOCKS_APART_MS, ClaimQuota, Claimed, Entry, FoundEntry,
-    HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError,
-    SettingsSource, Settled,
-};
+use crate::schedule::{Entry, FoundEntry, Lease, Registered, ScheduleError, Settled};
 use bytes::Bytes;
 use redis::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use tokio::sync::Mutex;
-
-/// Maximum number of leases in one claim: a script must not block Redis for much longer than a millisecond.
-const MOST_CLAIMED: usize = 128;
-/// Maximum bytes of envelopes in one claim.
-const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of expired leases returned, and of ended entries forgotten, in one claim.
-const MAX_EXPIRED_PER_CLAIM: usize = 256;
-/// After how long an entry that cannot be read is due again, in milliseconds: meanwhile it may be repaired,
-/// or a server of a newer version may claim it.
-const UNREADABLE_MS: i64 = 60_000;
-/// How long after a request for one lease Redis may still give it, in milliseconds. Later, the caller has
-/// stopped waiting, so no server would know of the lease.
-const WANTED_MS: i64 = 3_000;
 
 /// One partition of the schedule.
 pub struct Partition {
@@ -186,125 +170,6 @@ impl Partition {
         }
     }
 
-    /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time. The lanes `skipped` get
-    /// nothing.
-    ///
-    /// A claim that was not answered may have been executed nevertheless, and then no server would use its
-    /// leases until they expire. So it is repeated with the same number, and gives them again.
-    pub async fn claim(
-        &self,
-        quota: ClaimQuota,
-        skipped: impl Iterator<Item = &Lane> + Send,
-    ) -> Result<Claimed, ScheduleError> {
-        let mut last = self.last_claim.lock().await;
-        let number = match *last {
-            (number, true) => number + 1,
-            (number, false) => number,
-        };
-        *last = (number, false);
-        let limits = &self.context.limits;
-        // The part that is not claimed now can be kept as well.
-        let unclaimed = quota.total.saturating_sub(MOST_CLAIMED);
-        let kept_for_idle = quota.kept_for_idle.saturating_sub(unclaimed);
-        let kept_for_troubled = quota.kept_for_troubled.saturating_sub(unclaimed);
-        let mut command = self.context.call(&self.claim);
-        command
-            .arg(quota.total.min(MOST_CLAIMED))
-            .arg(limits.lease_ms)
-            .arg(PER_VISIT)
-            .arg(
-                limits
-                    .remember_ms
-                    .map(|ms| ms.to_string())
-                    .unwrap_or_default(),
-            )
-            .arg(MOST_CLAIMED_BYTES)
-            .arg(MAX_EXPIRED_PER_CLAIM)
-            .arg(self.context.keys.claim())
-            .arg(number)
-            .arg(kept_for_idle)
-            .arg(quota.doubtful)
-            .arg(quota.probing)
-            .arg(u8::from(limits.settings_source == SettingsSource::Journal))
-            .arg(kept_for_troubled);
-        for lane in skipped {
-            command.arg(lane.as_str());
-        }
-        let mut reply = self
-            .context
-            .run(&self.claims, &self.claim, &command)
-            .await?;
-        *last = (number, true);
-        let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
-        let is_limited = reply.number()? == 1;
-        if reply.number()? == 1 {
-            self.context.writes.report_loss();
-        }
-        let lost_ms = reply.number()?;
-        let is_confirmed = self.context.server.servers().is_confirmed();
-        let expiry = expiry(&mut reply)?;
-        let (mut leases, mut bare_leases, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
-        let mut marks = ClassMarks::default();
-        while !reply.is_empty() {
-            let key = reply.text()?;
-            let envelope = reply.bytes()?;
-            let (class, lane) = marks.read(reply.item()?)?;
-            match envelope::decode_any(&key, &envelope) {
-                Ok(Decoded::Bare(mut bare)) => {
-                    bare.raise_fence |= lost_ms > 0 || !is_confirmed;
-                    bare_leases.push(BareLease::granted(bare, expiry, class, lane));
-                }
-                Ok(Decoded::Whole(mut entry)) => {
-                    // An entry that was accepted before a loss may have older progress here than in the
-                    // journal, and the lease of a change by hand may be lost as well.
-                    let may_be_older = !is_confirmed
-                        || lost_ms > 0
-                            && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
-                    entry.verify |= may_be_older;
-                    entry.raise_fence |= may_be_older;
-                    leases.push(Lease::granted(*entry, expiry).in_lane(class, lane));
-                }
-                // It must not be dropped, and an error here would delay all the others.
-                Err(error) => {
-                    tracing::error!(
-                        notification = key,
-                        %error,
-                        "a notification in the schedule cannot be read, so it is not sent; it is claimed again in \
-                         about a minute"
-                    );
-                    unreadable.push(key);
-                }
-            }
-        }
-        self.defer(unreadable, expiry);
-        Ok(Claimed {
-            leases,
-            bare: bare_leases,
-            next_due_ms,
-            is_limited,
-        })
-    }
-
-    /// Gives the leases on entries that cannot be read back, in the background. An entry whose lease is not
-    /// given back can be claimed again when that expires.
-    fn defer(&self, keys: Vec<String>, expiry: Expiry) {
-        let again_ms = self.context.clock.now_ms().saturating_add(UNREADABLE_MS);
-        for key in keys {
-            let settlements = self.settlements.clone();
-            tokio::spawn(async move {
-                let deferred = settlements.call(Settling::Defer(key.clone(), expiry, again_ms));
-                if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
-                    tracing::debug!(
-                        notification = key,
-                        %error,
-                        "settling the lease of an unreadable notification failed; if it is not settled, it expires, \
-                         and then the notification is claimed again"
-                    );
-                }
-            });
-        }
-    }
-
     /// See [`crate::schedule::ScheduleReads::check`].
     pub async fn check(&self) -> Result<(), ScheduleError> {
         let command = self.context.call(&self.check);
@@ -346,67 +211,6 @@ impl Partition {
             Item::Bytes(text) => Ok(Some(read_expiry(&text)?)),
             Item::Number(_) => Ok(None),
         }
-    }
-
-    /// See [`crate::schedule::ScheduleLeases::lease_one`].
-    pub async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        let (key, known) = (&request.entry.key, request.known);
-        let number = |number: Option<i64>| number.map(|number| number.to_string());
-        let registered_ms = number(known.map(|known| known.registered_ms));
-        let due_ms = number(known.and_then(|known| known.due_ms));
-        let mut command = self.context.call(&self.lease_one);
-        command
-            .arg(CHANGE_LEASE_MS)
-            .arg(key.as_str())
-            .arg(self.context.clock.now_ms().saturating_add(WANTED_MS))
-            .arg(self.context.limits.lease_ms)
-            .arg(HAND_LEASE_WAIT_MS)
-            .arg(registered_ms.unwrap_or_default())
-            .arg(due_ms.unwrap_or_default())
-            .arg(request.id())
-            .arg(u8::from(request.is_for_repair()))
-            .arg(CLOCKS_APART_MS)
-            .arg(request.entry.lane.as_str());
-        let mut reply = self
-            .context
-            .run(&self.reads, &self.lease_one, &command)
-            .await?;
-        let verdict = reply.text()?;
-        Ok(match verdict.as_str() {
-            "leased" => {
-                let expiry = expiry(&mut reply)?;
-                // If the lease is never settled, a claim returns the entry after the expiry. So the dispatcher
-                // is woken then.
-                self.context.wake.bring_forward(expiry.at_ms);
-                match envelope::decode(key.as_str(), &reply.bytes()?) {
-                    Ok(entry) => LeasedOne::Leased(Box::new(Lease::granted(entry, expiry))),
-                    // Nobody else needs to wait until the lease expires.
-                    Err(error) => {
-                        self.defer(vec![key.as_str().to_string()], expiry);
-                        return Err(error.into());
-                    }
-                }
-            }
-            "reserved" => {
-                let expiry = expiry(&mut reply)?;
-                self.context.wake.bring_forward(expiry.at_ms);
-                LeasedOne::Reserved(LeaseToken::granted(request.entry.clone(), expiry))
-            }
-            "in_flight" => LeasedOne::InFlight,
-            "changing" => LeasedOne::Changing,
-            "may_be_in_flight" => LeasedOne::MayBeInFlight,
-            "expected" => LeasedOne::Expected,
-            "missing" => LeasedOne::Missing,
-            "late" => {
-                let late = "Redis took too long to run a call";
-                return Err(ScheduleError::Unavailable(late.to_string()));
-            }
-            other => {
-                return Err(ScheduleError::Corrupt(format!(
-                    "unknown answer `{other}` of lease_one.lua"
-                )));
-            }
-        })
     }
 
     /// See [`crate::schedule::ScheduleReads::find`].
