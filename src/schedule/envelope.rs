@@ -44,7 +44,6 @@ use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::Notification;
 use crate::domain::order::{OrderMode, OrderPlace};
-use crate::domain::place::PlaceInLane;
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -55,10 +54,6 @@ use thiserror::Error;
 /// Bytes of the part that scripts replace.
 pub const HEADER_BYTES: usize = 56;
 
-/// By how much priorities move the scores in the set of a lane. Must equal PRIORITY_MS in common.lua.
-const PRIORITY_MS: i64 = 1 << 50;
-/// By how much a requested attempt moves them within the range of a priority. Must equal BY_HAND_MS in common.lua.
-const BY_HAND_MS: i64 = 1 << 48;
 const VERSION: u8 = 1;
 const VERSION_WITH_PRECEDENCE: u8 = 2;
 const VERSION_WITHOUT_BODY: u8 = 3;
@@ -360,28 +355,6 @@ fn decode_order(flags: u8, bytes: &[u8]) -> Result<(Option<Box<OrderPlace>>, &[u
     };
     let order = OrderPlace::new(key, i64::from_be_bytes(*number), mode);
     Ok((Some(Box::new(order.map_err(|_| "its order")?)), rest))
-}
-
-/// The place of an entry in the set of its lane: when it is due, in milliseconds since 1970, moved by its priority, and
-/// if an attempt was requested by hand, as `common.lua` says.
-#[must_use]
-pub fn lane_score(notification: &Notification, progress: &Progress) -> i64 {
-    let by_hand = progress.retry_at_ms.map_or(0, |_| BY_HAND_MS);
-    moved(progress.next_due_ms() - by_hand, notification.priority)
-}
-
-/// As [`lane_score`], of what has nothing but a place in its lane.
-#[must_use]
-pub fn place_score(place: &PlaceInLane) -> i64 {
-    moved(place.due_ms, place.priority)
-}
-
-fn moved(score: i64, priority: Priority) -> i64 {
-    match priority {
-        Priority::High => score - PRIORITY_MS,
-        Priority::Normal => score,
-        Priority::Low => score + PRIORITY_MS,
-    }
 }
 
 fn number(bytes: &[u8]) -> u32 {

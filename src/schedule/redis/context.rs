@@ -3,6 +3,7 @@
 use super::Time;
 use super::connection::Connection;
 use super::connector::{Connector, PartitionServer};
+use super::lane_score::{lane_score, place_score};
 use super::partition_wakes::PartitionWake;
 use super::recovery::write_counters::WriteCounter;
 use super::reply::ScriptReply;
@@ -33,7 +34,7 @@ impl WaitingPlace {
     /// Of what was read in the journal without its content, so that the journal is asked before it is sent.
     pub fn of(place: &PlaceInLane) -> Self {
         Self {
-            score: envelope::place_score(place) - CLAIMED_EARLY_MS,
+            score: place_score(place) - CLAIMED_EARLY_MS,
             claimed_ms: place.due_ms - CLAIMED_EARLY_MS,
             is_ranked: place.priority != Priority::Normal,
         }
@@ -285,7 +286,7 @@ impl Context {
             false => self.limits.early_ms,
         };
         WaitingPlace {
-            score: envelope::lane_score(&entry.notification, &entry.progress) - early_ms,
+            score: lane_score(&entry.notification, &entry.progress) - early_ms,
             claimed_ms: entry.progress.next_due_ms() - early_ms,
             is_ranked: entry.notification.priority != Priority::Normal,
         }

@@ -53,6 +53,7 @@ mod endpoints;
 mod info;
 mod lane_counts;
 mod lane_pages;
+mod lane_score;
 mod lane_settings;
 mod leases;
 mod listen;

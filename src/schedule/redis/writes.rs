@@ -5,6 +5,7 @@
 
 use super::connection::Connection;
 use super::context::{ContentAgain, Context};
+use super::lane_score::lane_score;
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
@@ -332,7 +333,7 @@ fn push_verb(command: &mut Cmd, context: &Context, before: &Entry, settlement: &
 
 /// Adds verb, instant and bytes for an entry that waits for another attempt. Where its content stays, only the header moves.
 fn push_again(command: &mut Cmd, context: &Context, again: Entry) {
-    let score = envelope::lane_score(&again.notification, &again.progress);
+    let score = lane_score(&again.notification, &again.progress);
     // Of the other ones, the journal is asked before they are sent.
     let asked_score = score - CLAIMED_EARLY_MS;
     let verb = match context.content_again(&again) {

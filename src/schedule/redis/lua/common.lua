@@ -107,11 +107,11 @@ local HIGH, LOW = 64, 128
 local ORDERED = 32
 
 -- By how much a priority moves the scores in `lane:NAME`, so that each priority has a range of its own. Must equal
--- PRIORITY_MS in envelope.rs. HALF_MS is the border between two ranges.
+-- PRIORITY_MS in lane_score.rs. HALF_MS is the border between two ranges.
 local PRIORITY_MS = 1125899906842624 -- 2^50
 local HALF_MS = PRIORITY_MS / 2
 -- By how much the score of an entry is moved within that range if an attempt was requested by hand: it goes before the
--- others of its priority. Must equal BY_HAND_MS in envelope.rs. Servers from before that serve such scores as well.
+-- others of its priority. Must equal BY_HAND_MS in lane_score.rs. Servers from before that serve such scores as well.
 local BY_HAND_MS = 281474976710656 -- 2^48
 
 -- Must equal UNKNOWN_CHANGE_MS in schedule/mod.rs.
