@@ -35,10 +35,12 @@
 //! 4 when it is leased, or needs flags. Only flags, `due_ms`, `ended_ms` and the lane in it mean something; the attempt
 //! reads the rest in the journal (`delivery::bare`).
 
+mod codes;
 mod fixed;
 
+pub use codes::lacked_code;
+
 use super::{BareEntry, Entry, HeldProgress, ScheduleError};
-use crate::domain::deferral::Lacked;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
@@ -46,8 +48,9 @@ use crate::domain::notification::Notification;
 use crate::domain::order::{OrderMode, OrderPlace};
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
-use crate::domain::state::{Cause, State};
+use crate::domain::state::State;
 use bytes::Bytes;
+use codes::{cause_code, decode_cause, decode_lacked, decode_state, state_code};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -367,54 +370,6 @@ fn instant(bytes: &[u8]) -> i64 {
     bytes
         .iter()
         .fold(0, |instant, byte| instant << 8 | i64::from(*byte))
-}
-
-fn state_code(state: State) -> u8 {
-    match state {
-        State::Scheduled => 0,
-        State::Delivered => 1,
-        State::Dead => 2,
-        State::Cancelled => 3,
-    }
-}
-
-fn decode_state(code: u8) -> Option<State> {
-    State::ALL
-        .iter()
-        .copied()
-        .find(|state| state_code(*state) == code)
-}
-
-/// What stands in the place of the cause of a pending entry that was put off by a server that lacked this.
-#[must_use]
-pub fn lacked_code(lacked: Lacked) -> u8 {
-    match lacked {
-        Lacked::Proxy => 64,
-        Lacked::Capacity => 65,
-    }
-}
-
-fn decode_lacked(code: u8) -> Option<Lacked> {
-    [Lacked::Proxy, Lacked::Capacity]
-        .into_iter()
-        .find(|lacked| lacked_code(*lacked) == code)
-}
-
-fn cause_code(cause: Option<Cause>) -> u8 {
-    match cause {
-        None => 0,
-        Some(Cause::LadderExhausted) => 1,
-        Some(Cause::WindowClosed) => 2,
-        Some(Cause::Refused) => 3,
-        Some(Cause::Blocked) => 4,
-        Some(Cause::Superseded) => 5,
-    }
-}
-
-fn decode_cause(code: u8) -> Option<Option<Cause>> {
-    std::iter::once(None)
-        .chain(Cause::ALL.iter().copied().map(Some))
-        .find(|cause| cause_code(*cause) == code)
 }
 
 #[cfg(test)]

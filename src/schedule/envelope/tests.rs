@@ -1,7 +1,9 @@
 use super::*;
 use crate::domain::body::Body;
+use crate::domain::deferral::Lacked;
 use crate::domain::headers::Headers;
 use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::state::Cause;
 use crate::domain::trace_context::TraceContext;
 use crate::domain::trace_context::state::TraceState;
 use crate::domain::webhook_id::WebhookId;
