@@ -2,6 +2,7 @@
 //! goes.
 
 mod heartbeat;
+mod inspect;
 pub mod server_run;
 pub mod write_counters;
 
@@ -9,10 +10,8 @@ use super::RedisSchedule;
 use super::away::AwayPartitions;
 use super::bulk::{self, ScannedParts};
 use super::partition::Partition;
-use super::reply::ScriptReply;
 use super::script::Script;
 use super::window;
-use crate::domain::duration::display_ms;
 use crate::domain::lane::Lane;
 use crate::schedule::recoverable::{
     Inspection, LoadReason, Recoverable, Reindexed, ScheduleStatus,
@@ -21,6 +20,7 @@ use crate::schedule::window::LoadedWindow;
 use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
+use inspect::more_severe;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,17 +28,10 @@ use write_counters::WriteCount;
 
 /// How long an instance may load a partition without a report until another takes over, in milliseconds.
 const HOLD_MS: i64 = 10_000;
-/// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
-/// second, unless it has as many attempts in flight as it may have.
-const ALIVE_MS: i64 = 30_000;
 /// Maximum number of partitions that are asked at a time.
 const AT_ONCE: usize = 16;
 /// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
-
-const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
-    and merchants would reject some of the signatures; start with the same --signing-secret, or \
-    stop the others first to change it (a killed server counts as running for 30 s)";
 
 /// The scripts of this module.
 pub struct Scripts {
@@ -231,142 +224,7 @@ impl Recoverable for RedisSchedule {
     }
 }
 
-/// Of the findings in two partitions, the one that decides what is done about both.
-fn more_severe(one: Inspection, other: Inspection) -> Inspection {
-    let severity = |found: &Inspection| match found {
-        Inspection::Whole => 0,
-        Inspection::Loading => 1,
-        Inspection::Clearing => 2,
-        Inspection::ToLoad(_) => 3,
-        Inspection::Unowned => 4,
-    };
-    if severity(&other) > severity(&one) {
-        other
-    } else {
-        one
-    }
-}
-
 impl RedisSchedule {
-    async fn inspect_partition(
-        &self,
-        number: usize,
-        partition: &Partition,
-        clear: bool,
-    ) -> Result<Inspection, ScheduleError> {
-        // Connects first: then it is known which run of the server answers.
-        partition.reads.ready().await?;
-        let run = partition.context.server.run().name().await;
-        let command = self.inspect_command(number, partition, clear, &run);
-        let mut reply = partition
-            .reads
-            .run_script(&self.scripts.inspect, &command)
-            .await?;
-        let verdict = reply.text()?;
-        let found = match verdict.as_str() {
-            "whole" => Inspection::Whole,
-            "theirs" => Inspection::Loading,
-            "resume" => Inspection::ToLoad(LoadReason::Unfinished),
-            "new" => Inspection::ToLoad(LoadReason::New),
-            "lost" => Inspection::ToLoad(LoadReason::Lost),
-            "restarted" => Inspection::ToLoad(LoadReason::Restarted),
-            "damaged" => Inspection::ToLoad(LoadReason::Damaged),
-            "clear" => Inspection::ToLoad(LoadReason::Asked),
-            "wait" => return Ok(Inspection::Clearing),
-            "unowned" => return Ok(Inspection::Unowned),
-            "horizon" => {
-                let theirs_ms = instant(&mut reply)?;
-                return Err(ScheduleError::Foreign(self.other_horizon(theirs_ms)));
-            }
-            "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
-            "foreign" => {
-                let owner = reply.text()?;
-                return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
-            }
-            other => {
-                return Err(ScheduleError::Corrupt(format!(
-                    "unknown answer `{other}` of inspect.lua"
-                )));
-            }
-        };
-        let writes = &partition.context.writes;
-        writes.enter(instant(&mut reply)?, instant(&mut reply)?);
-        match found {
-            Inspection::ToLoad(LoadReason::Asked) => self.clear(partition).await,
-            found => Ok(found),
-        }
-    }
-
-    /// The command that inspects a partition.
-    fn inspect_command(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
-        let context = &partition.context;
-        let (keys, writes) = (&context.keys, &context.writes);
-        let count = self.count(number, partition);
-        let mode = match (clear, self.has_journal) {
-            (true, true) => "clear",
-            (false, true) => "load",
-            (_, false) => "keep",
-        };
-        let may_take_over = !self.has_journal
-            || writes.count().knows()
-            || self.ownership_taken.load(Ordering::Relaxed);
-        let mut command = self.scripts.inspect.call();
-        command
-            .arg(5)
-            .arg(keys.epoch())
-            .arg(keys.meta())
-            .arg(keys.rebuild())
-            .arg(keys.jobs())
-            .arg(keys.lanes());
-        context.add_now(&mut command);
-        command.arg(&self.owner).arg(writes.instance());
-        command
-            .arg(count.generation)
-            .arg(&count.instance)
-            .arg(count.seen);
-        command.arg(HOLD_MS).arg(mode).arg(run);
-        let signing = self.signing.lock().unwrap_or_else(|held| held.into_inner());
-        command.arg(signing.as_deref().unwrap_or_default());
-        command.arg(ALIVE_MS).arg(i32::from(may_take_over));
-        match self.serves.load(Ordering::Relaxed) {
-            true => command.arg(self.limits.window.horizon_ms().unwrap_or(0)),
-            false => command.arg(""),
-        };
-        let starts = !self.has_entered.load(Ordering::Relaxed);
-        command.arg(i32::from(starts));
-        command
-    }
-
-    /// Why a server with this horizon may not start beside one with another.
-    fn other_horizon(&self, theirs_ms: i64) -> String {
-        let in_words = |horizon_ms: i64| match horizon_ms {
-            0 => "forever".to_string(),
-            horizon_ms => display_ms(horizon_ms),
-        };
-        let (theirs, own) = (
-            in_words(theirs_ms),
-            in_words(self.limits.window.horizon_ms().unwrap_or(0)),
-        );
-        format!(
-            "a server that shares this Redis schedule runs with --horizon {theirs}, and this one has --horizon {own}: beside \
-             each other they would send some notifications late; start with the same, or with one that is more than half and \
-             less than twice of it, or stop the others first (a killed server counts as running for 30 s)"
-        )
-    }
-
-    /// The write count of a partition that is known to this instance, or else to an earlier one.
-    fn count(&self, number: usize, partition: &Partition) -> WriteCount {
-        let own = partition.context.writes.count();
-        if own.knows() {
-            return own;
-        }
-        let recalled = self
-            .recalled
-            .lock()
-            .unwrap_or_else(|held| held.into_inner());
-        recalled.get(number).cloned().unwrap_or(own)
-    }
-
     async fn clear(&self, partition: &Partition) -> Result<Inspection, ScheduleError> {
         let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {
@@ -430,11 +288,4 @@ fn text(value: Value) -> Option<String> {
         Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
         _ => None,
     }
-}
-
-/// A number that comes as text: a number of Lua would be rounded.
-fn instant(reply: &mut ScriptReply) -> Result<i64, ScheduleError> {
-    let text = reply.text()?;
-    text.parse()
-        .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is not a write count")))
 }
