@@ -7,6 +7,7 @@
 //! A due lane keeps its turn until it is served. Then it goes behind all lanes of its class that are due now.
 //! So between two turns of a due lane no other lane of its class is served twice.
 
+mod queue;
 mod readiness;
 mod status;
 
@@ -17,7 +18,8 @@ use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
-use crate::schedule::{CLAIMED_EARLY_MS, SET_BACK_MS};
+use crate::schedule::SET_BACK_MS;
+use queue::Queue;
 use readiness::LaneReadiness;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,20 +29,6 @@ use std::sync::Arc;
 struct LaneTurn {
     at_ms: i64,
     number: u64,
-}
-
-/// One lane.
-#[derive(Debug)]
-struct Queue {
-    lane: Arc<Lane>,
-    waiting: WaitingEntries,
-    leases: usize,
-    health: LaneHealth,
-    limits: LaneLimits,
-    is_held: bool,
-    readiness: LaneReadiness,
-    /// Its class, and its turn in the order of that class.
-    turn: Option<(LaneClass, LaneTurn)>,
 }
 
 /// All lanes that have waiting entries or leases.
@@ -62,63 +50,6 @@ pub(super) struct Lanes {
     next_number: u64,
     /// When the last claim was made, in milliseconds since 1970.
     claimed_ms: i64,
-}
-
-impl Queue {
-    /// The largest number of leases of the lane, if that of other lanes is `cap`.
-    fn cap(&self, cap: usize) -> usize {
-        let own = self.limits.concurrency.map(|most| most.get());
-        own.map_or(cap, |most| usize::try_from(most).unwrap_or(usize::MAX))
-    }
-
-    fn limit(&self, cap: usize) -> usize {
-        self.health.limit(self.cap(cap))
-    }
-
-    /// How many calls its rate allows now.
-    fn calls_allowed(&self, now_ms: i64) -> usize {
-        let arrival_us = self.health.arrival_us;
-        let rate = self.limits.rate;
-        rate.map_or(usize::MAX, |rate| rate.calls_allowed(arrival_us, now_ms))
-    }
-
-    /// Notes that so many calls begin.
-    fn begin_calls(&mut self, calls: usize, now_ms: i64) {
-        self.leases += calls;
-        if let Some(rate) = self.limits.rate
-            && calls > 0
-        {
-            let arrival_us = self.health.arrival_us;
-            self.health.arrival_us = rate.after_calls(arrival_us, calls, now_ms);
-            self.health.used_ms = now_ms;
-        }
-    }
-
-    /// Bounds the instants of its next call and its next probe: the clock may have been set back since they were set.
-    fn bound_instants(&mut self, now_ms: i64) {
-        if let Some(rate) = self.limits.rate {
-            let arrival_us = self.health.arrival_us;
-            self.health.arrival_us = rate.bounded(arrival_us, now_ms, CLAIMED_EARLY_MS);
-        }
-        self.health.bound_probe(now_ms);
-    }
-
-    /// When its first entry may be given; `None` if it has none that may.
-    fn ready_ms(&self, cap: usize) -> Option<i64> {
-        let head_ms = self.waiting.first_due_ms()?;
-        if self.is_held || self.leases >= self.limit(cap) {
-            return None;
-        }
-        let rate = self.limits.rate;
-        let next_call_ms = rate.map_or(0, |rate| rate.next_call_ms(self.health.arrival_us));
-        Some(head_ms.max(self.health.probe_at_ms).max(next_call_ms))
-    }
-
-    /// Obeys these settings from now on.
-    fn obey(&mut self, settings: &LaneSettings) {
-        self.limits = settings.limits;
-        self.is_held = settings.hold.is_some();
-    }
 }
 
 /// What a visit of a lane gives.
