@@ -1,28 +1,23 @@
-//! Endpoints: setting, changing, removing and reading them.
+//! Endpoints: setting, changing and reading them.
 
-use super::timeouts::{TooLate, with_long_timeout, with_timeout};
+use super::timeouts::{TooLate, with_timeout};
 use super::{Service, ServiceError};
-use crate::domain::act::{Act, ActSubject};
-use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::endpoint_tls::TlsRequest;
 use crate::domain::lane::Lane;
 use crate::domain::signing_key::SigningKey;
-use crate::domain::state::State;
-use crate::endpoints::store::{EndpointRemoved, EndpointStore, EndpointStoreError};
+use crate::endpoints::store::{EndpointStore, EndpointStoreError};
 use crate::journal::{
-    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, PersonAct,
-    RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint,
+    Actor, EndpointSet, ExpectedVersion, JournalError, SealedKeys, SettingEndpoint, StoredEndpoint,
 };
 use crate::schedule::ScheduleError;
 use crate::settings_sync::bring_settings;
-use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
 
 /// The error of a server with no store for endpoints: without a journal, if the schedule is in memory.
-const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
+pub(super) const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
 /// Longest wait for another change of an endpoint on this server.
 const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait until an endpoint that was made under the name of one that was removed is what registrations mean.
@@ -44,13 +39,6 @@ pub struct EndpointRequest {
 /// What is written: the settings, the signing keys if they change, and the fingerprint of the master key if the
 /// settings contain something that was encrypted just now.
 pub(super) type EndpointContent = (EndpointSettings, Option<SealedKeys>, Option<String>);
-
-/// Makes test calls.
-#[async_trait]
-pub trait TestCaller: Send + Sync {
-    /// Makes one signed call to an endpoint, and keeps nothing of it.
-    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt;
-}
 
 /// The result of setting an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,45 +206,6 @@ impl Service {
         Err(ServiceError::EndpointUnsettled.into())
     }
 
-    /// Removes an endpoint that no pending notification names.
-    ///
-    /// A registration that is being made in the same moment may still name it. Its attempts then use the last
-    /// settings, which the store keeps.
-    ///
-    /// # Errors
-    /// [`ServiceError::EndpointInUse`], [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
-    pub async fn remove_endpoint(
-        &self,
-        name: &EndpointName,
-        actor: Actor,
-    ) -> Result<(), ServiceError> {
-        let store = self.endpoint_store()?;
-        let _change = self.change_of_endpoints().await?;
-        self.stored_endpoint(name).await?;
-        // Without a journal, the schedule finds that out when it removes the endpoint.
-        if let EndpointStore::Journal(journal) = store
-            && with_long_timeout(is_in_use(journal.as_ref(), name)).await?
-        {
-            return Err(ServiceError::EndpointInUse);
-        }
-        let removing = RemovingEndpoint {
-            name: name.clone(),
-            actor: actor.clone(),
-            at_ms: self.clock.now_ms(),
-        };
-        let removed = with_timeout(store.remove(&removing)).await?;
-        if removed == EndpointRemoved::InUse {
-            return Err(ServiceError::EndpointInUse);
-        }
-        self.endpoints.forget(name);
-        self.bring_limits(store, name).await;
-        if removed == EndpointRemoved::Missing {
-            return Err(ServiceError::MissingEndpoint);
-        }
-        tracing::info!(endpoint = %name, actor = %actor.name(), "an endpoint was removed");
-        Ok(())
-    }
-
     /// One endpoint, as the store has it now.
     ///
     /// # Errors
@@ -266,27 +215,6 @@ impl Service {
         let live = stored.filter(|stored| !stored.is_removed);
         live.map(|stored| stored.endpoint)
             .ok_or(ServiceError::MissingEndpoint)
-    }
-
-    /// Makes one signed call to an endpoint, which is not kept. The audit log keeps who asked for it.
-    ///
-    /// # Errors
-    /// As [`Service::stored_endpoint`] and [`Service::keep_act`], and [`ServiceError::TooManyTestCalls`]. A call that fails
-    /// is no error.
-    pub async fn test_endpoint(
-        &self,
-        name: &EndpointName,
-        actor: &Actor,
-    ) -> Result<Attempt, ServiceError> {
-        let endpoint = self.stored_endpoint(name).await?;
-        let caller = self.test_caller.as_ref().ok_or(NO_ENDPOINTS)?;
-        let permit = self.test_calls.try_acquire();
-        let _permit = permit.map_err(|_| ServiceError::TooManyTestCalls)?;
-        let subject = ActSubject::Endpoint(name.clone());
-        let act = PersonAct::of(Act::TestEndpoint, subject, actor, self.clock.now_ms());
-        self.keep_act(&act).await?;
-        tracing::info!(endpoint = %name, actor = %actor.name(), "a test call to an endpoint was asked for");
-        Ok(caller.call(Arc::new(endpoint)).await)
     }
 
     /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
@@ -376,7 +304,7 @@ impl Service {
 
     /// Brings the limits of the endpoint's lane into the schedule. If this fails, every server brings them within a
     /// second. A schedule that keeps the endpoint changes them in the same step.
-    async fn bring_limits(&self, store: &EndpointStore, name: &EndpointName) {
+    pub(super) async fn bring_limits(&self, store: &EndpointStore, name: &EndpointName) {
         if let EndpointStore::Journal(journal) = store {
             let lane = Lane::of_endpoint(name);
             let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref(), Some(&lane));
@@ -384,7 +312,7 @@ impl Service {
         }
     }
 
-    fn endpoint_store(&self) -> Result<&EndpointStore, ServiceError> {
+    pub(super) fn endpoint_store(&self) -> Result<&EndpointStore, ServiceError> {
         self.endpoints.store().ok_or(NO_ENDPOINTS)
     }
 
@@ -394,26 +322,5 @@ impl Service {
         tokio::time::timeout(LONGEST_CHANGE_WAIT, self.endpoint_changes.lock())
             .await
             .map_err(|_| ServiceError::EndpointUnsettled)
-    }
-}
-
-/// Whether a pending notification names the endpoint.
-async fn is_in_use(journal: &dyn Journal, name: &EndpointName) -> Result<bool, JournalError> {
-    let filter = Filter {
-        lane: Some(Lane::of_endpoint(name).as_str().to_string()),
-        state: Some(State::Scheduled),
-        ..Filter::default()
-    };
-    let mut cursor = None;
-    loop {
-        // A page can be empty although there are more.
-        let page = journal.list(&filter, Order::Registered, cursor, 1).await?;
-        if !page.items.is_empty() {
-            return Ok(true);
-        }
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(false);
-        }
     }
 }

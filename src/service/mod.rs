@@ -18,6 +18,7 @@ mod default_keys;
 mod difference;
 mod endpoint_keys;
 mod endpoint_loss;
+mod endpoint_removal;
 mod endpoint_tls;
 mod endpoints;
 mod error;
@@ -33,6 +34,7 @@ mod overview;
 mod payload;
 mod register;
 mod reused_names;
+mod test_calls;
 mod timeouts;
 mod waiting;
 
@@ -41,7 +43,7 @@ pub use api_keys::{ApiKeyRequest, MadeApiKey};
 pub use audit_log::AuditRequest;
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoint_loss::EndpointLoss;
-pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
+pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest};
 pub use error::{BadApiKeyChange, ServiceError};
 pub use jobs::{
     BulkReply, BulkRequest, JobListRequest, JobNotification, JobNotifications, JobPreview,
@@ -52,6 +54,7 @@ pub use lookup::{Flights, ListPage, ListRequest};
 pub use overview::{StateCounts, TroubledLanes};
 pub use payload::SentPayload;
 pub use register::RegisterReply;
+pub use test_calls::TestCaller;
 pub use waiting::{WaitingBecause, WaitingFor};
 
 use crate::access::AccessControl;
