@@ -6,6 +6,7 @@
 //! shown neither in errors nor in `Debug`.
 
 mod alert_settings;
+mod delivery_settings;
 mod draft;
 mod error;
 mod log_filter;

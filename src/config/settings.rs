@@ -8,12 +8,12 @@
 pub use super::setting::{Arity, Setting};
 
 use super::alert_settings;
+use super::delivery_settings;
 use super::setting::{in_file, put};
 use super::trace_settings;
 use super::values::{self, ApiKey};
 use super::{LogFilter, LogFormat};
 use crate::domain::master_key::MasterKey;
-use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::redis_url::RedisUrl;
 use crate::domain::signature::SigningSecret;
 use std::time::Duration;
@@ -21,7 +21,6 @@ use std::time::Duration;
 /// The name of the setting for the settings file. It has a flag and a variable, but no key in the file.
 pub(super) const CONFIG: &str = "config";
 
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
 const SHORTEST_KEPT_PAYLOAD: Duration = Duration::from_secs(60);
 /// Shortest time that the journal keeps the record of an ended notification. The schedule has removed the
 /// notification long before, even after an outage. If it had not, the notification would be in the
@@ -36,7 +35,6 @@ const SMALLEST_MEMORY: usize = 1024 * 1024;
 const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
 /// Highest value of `redis-wait`.
 const MOST_REPLICAS: u16 = 16;
-const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
 /// Highest value of `requests-per-key`.
 const MOST_REQUESTS_PER_KEY: u32 = 1_000_000;
 
@@ -240,101 +238,15 @@ pub static ALL: &[Setting] = &[
         "A file that contains that key, instead of `metrics-key`",
         |draft, text| put(&mut draft.files.metrics_key, values::path(text).map(Some)),
     ),
-    Setting {
-        name: "allow-destination",
-        value: "CIDR",
-        default: "",
-        help: "Internal addresses that may be called, on any port and also by plain http",
-        arity: Arity::Many,
-        set: |draft, text| {
-            let network = values::network(text)?;
-            draft.config.delivery.allow_destinations.push(network);
-            Ok(())
-        },
-    },
-    Setting {
-        name: "allow-http",
-        value: "BOOL",
-        default: "false",
-        help: "Allow calls to public addresses by plain http",
-        arity: Arity::Switch,
-        set: |draft, text| put(&mut draft.config.delivery.allow_http, values::switch(text)),
-    },
-    Setting {
-        name: "proxy",
-        value: "URL",
-        default: "",
-        help: "The proxy through which all calls to merchants go: http://[USER:PASSWORD@]HOST:PORT or socks5://...",
-        arity: Arity::One,
-        set: |draft, text| {
-            put(
-                &mut draft.config.delivery.proxy,
-                ProxyUrl::parse(text).map(Some),
-            )
-        },
-    },
-    in_file(
-        "proxy-url-file",
-        "A file that contains the URL of the proxy, instead of `proxy`",
-        |draft, text| put(&mut draft.files.proxy, values::path(text).map(Some)),
-    ),
-    Setting {
-        name: "concurrency",
-        value: "N",
-        default: "4096",
-        help: "Maximum number of attempts in flight at the same time",
-        arity: Arity::One,
-        set: |draft, text| {
-            let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
-            put(&mut draft.config.delivery.concurrency, most)
-        },
-    },
-    Setting {
-        name: "lane-concurrency",
-        value: "N",
-        default: "16",
-        help: "Maximum number of attempts in flight at the same time to one destination",
-        arity: Arity::One,
-        set: |draft, text| {
-            let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
-            put(&mut draft.config.schedule.lane_concurrency, most)
-        },
-    },
-    Setting {
-        name: "timeout",
-        value: "DURATION",
-        default: "10s",
-        help: "The time limit of one attempt, from connecting to the end of the answer",
-        arity: Arity::One,
-        set: |draft, text| {
-            let timeout = values::duration(text, Duration::from_millis(100)..=LONGEST_TIMEOUT);
-            put(&mut draft.config.delivery.timeout, timeout)
-        },
-    },
-    Setting {
-        name: "user-agent",
-        value: "TEXT",
-        default: concat!("Ringback/", env!("CARGO_PKG_VERSION")),
-        help: "The User-Agent header of the calls to merchants",
-        arity: Arity::One,
-        set: |draft, text| {
-            put(
-                &mut draft.config.delivery.user_agent,
-                values::user_agent(text),
-            )
-        },
-    },
-    Setting {
-        name: "drain-timeout",
-        value: "DURATION",
-        default: "the timeout plus 5s",
-        help: "How long a stop waits for the attempts in flight",
-        arity: Arity::One,
-        set: |draft, text| {
-            let wait = values::duration(text, Duration::ZERO..=LONGEST_TIMEOUT * 2);
-            put(&mut draft.drain_timeout, wait.map(Some))
-        },
-    },
+    delivery_settings::ALLOW_DESTINATION,
+    delivery_settings::ALLOW_HTTP,
+    delivery_settings::PROXY,
+    delivery_settings::PROXY_URL_FILE,
+    delivery_settings::CONCURRENCY,
+    delivery_settings::LANE_CONCURRENCY,
+    delivery_settings::TIMEOUT,
+    delivery_settings::USER_AGENT,
+    delivery_settings::DRAIN_TIMEOUT,
     Setting {
         name: "partitions",
         value: "N",
