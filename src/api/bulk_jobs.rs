@@ -30,7 +30,8 @@ const OF_DEAD: [&str; 6] = ["topic", "lane", "from", "to", "id_contains", "cause
 /// The members of a filter of pending notifications.
 const OF_PENDING: [&str; 5] = ["topic", "lane", "from", "to", "id_contains"];
 
-/// `POST /v1/dead-letters/replay`: replays the dead letters that pass a filter, as a job.
+/// `POST /v1/dead-letters/replay`: replays the dead letters that pass a filter, as a job. The answer says if the filter names a
+/// lane that is held.
 pub async fn replay(
     state: State<Arc<Api>>,
     _: NoQuery,
@@ -61,15 +62,19 @@ async fn start(
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     let (asked, filter) = parse(text.as_ref().map_or("{}", |text| text.as_str()), kind)?;
     let is_dry_run = asked.is_dry_run;
-    let request = request_of(asked, filter, kind, actor);
+    let request = request_of(asked, filter.clone(), kind, actor);
     if is_dry_run {
         let preview = api.service.preview_bulk(request).await;
-        return Ok(previewed(&preview.map_err(Problem::of_service)?));
+        let preview = preview.map_err(Problem::of_service)?;
+        let hold = api.service.hold_of_filter(kind, &filter).await;
+        return Ok(previewed(&preview, hold.as_ref()));
     }
     let reply = api.service.start_bulk(request).await;
-    Ok(match reply.map_err(Problem::of_service)? {
-        BulkReply::Made(job) => accepted(&job),
-        BulkReply::Runs(job) => same(&job),
+    let reply = reply.map_err(Problem::of_service)?;
+    let hold = api.service.hold_of_filter(kind, &filter).await;
+    Ok(match &reply {
+        BulkReply::Made(job) => accepted(job, hold.as_ref()),
+        BulkReply::Runs(job) => same(job, hold.as_ref()),
     })
 }
 

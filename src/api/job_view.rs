@@ -55,7 +55,7 @@ pub struct JobView<'a> {
     /// `false` in the answer to a release of a lane that nobody held; else left out, so that it is the job as it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     was_held: Option<bool>,
-    /// In the answer to a retry of a lane that is held: calls begin when it is released. Else left out.
+    /// In the answer to a retry or a replay whose lane is held: calls begin when it is released. Else left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
 }
@@ -102,7 +102,7 @@ pub struct PreviewView<'a> {
     reasons: Vec<ReasonCountView>,
     /// The first ten.
     sample: Vec<NotificationView<'a>>,
-    /// Of a retry of a lane that is held: calls begin when it is released. Else left out.
+    /// Of a retry or a replay whose lane is held: calls begin when it is released. Else left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
 }
@@ -131,16 +131,25 @@ impl<'a> JobView<'a> {
             warning: None,
         }
     }
+
+    /// The view of a job in the answer to the request for it. If somebody holds the lane to which the job makes calls, it says so:
+    /// whoever takes the job for calls would wait for them in vain.
+    fn asked_for(job: &'a BulkJob, hold: Option<&LaneHold>) -> Self {
+        Self {
+            warning: hold.map(calls_wait),
+            ..Self::of(job)
+        }
+    }
 }
 
 impl<'a> PreviewView<'a> {
-    fn of(preview: &'a JobPreview) -> Self {
+    fn of(preview: &'a JobPreview, hold: Option<&LaneHold>) -> Self {
         Self {
             matched: preview.matched,
             at_least: preview.at_least,
             reasons: ReasonCountView::all(&preview.reasons),
             sample: preview.sample.iter().map(NotificationView::of).collect(),
-            warning: None,
+            warning: hold.map(calls_wait),
         }
     }
 }
@@ -169,25 +178,16 @@ impl<'a> JobListView<'a> {
     }
 }
 
-/// The answer to a request that was accepted as a job.
+/// The answer to a request that was accepted as a job. `hold`: who holds the lane to which it makes calls.
 #[must_use]
-pub fn accepted(job: &BulkJob) -> Response {
-    with_location(StatusCode::ACCEPTED, &JobView::of(job), job)
+pub fn accepted(job: &BulkJob, hold: Option<&LaneHold>) -> Response {
+    with_location(StatusCode::ACCEPTED, &JobView::asked_for(job, hold), job)
 }
 
-/// The same, if the job makes calls to a lane. If somebody holds that, the answer says so: whoever takes the job for calls would
-/// wait for them in vain.
+/// The answer to a request whose job was made before and has not ended. `hold`: as for [`accepted`].
 #[must_use]
-pub fn accepted_for_lane(job: &BulkJob, hold: Option<&LaneHold>) -> Response {
-    let mut view = JobView::of(job);
-    view.warning = hold.map(calls_wait);
-    with_location(StatusCode::ACCEPTED, &view, job)
-}
-
-/// The answer to a request whose job was made before and has not ended.
-#[must_use]
-pub fn same(job: &BulkJob) -> Response {
-    with_location(StatusCode::OK, &JobView::of(job), job)
+pub fn same(job: &BulkJob, hold: Option<&LaneHold>) -> Response {
+    with_location(StatusCode::OK, &JobView::asked_for(job, hold), job)
 }
 
 /// The answer to a release. If its job is not kept, nobody can ask for it.
@@ -210,18 +210,10 @@ fn with_location(status: StatusCode, view: &JobView<'_>, job: &BulkJob) -> Respo
     response
 }
 
-/// The answer to a dry run.
+/// The answer to a dry run. `hold`: as for [`accepted`].
 #[must_use]
-pub fn previewed(preview: &JobPreview) -> Response {
-    json(StatusCode::OK, &PreviewView::of(preview))
-}
-
-/// The same, as [`accepted_for_lane`].
-#[must_use]
-pub fn previewed_for_lane(preview: &JobPreview, hold: Option<&LaneHold>) -> Response {
-    let mut view = PreviewView::of(preview);
-    view.warning = hold.map(calls_wait);
-    json(StatusCode::OK, &view)
+pub fn previewed(preview: &JobPreview, hold: Option<&LaneHold>) -> Response {
+    json(StatusCode::OK, &PreviewView::of(preview, hold))
 }
 
 /// Says that a lane is held, by whom and why, and what that means for a job that makes calls to it.

@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::job_view::{accepted_for_lane, previewed_for_lane, released};
+use crate::api::job_view::{accepted, previewed, released};
 use crate::api::jobs::job_request;
 use crate::api::path::LanePath;
 use crate::api::problem::Problem;
@@ -228,10 +228,10 @@ pub async fn retry(
         let preview = api.service.preview_retry(request).await;
         let preview = preview.map_err(Problem::of_service)?;
         let hold = api.service.hold_of(&lane).await;
-        return Ok(previewed_for_lane(&preview, hold.as_ref()));
+        return Ok(previewed(&preview, hold.as_ref()));
     }
     let job = api.service.retry_lane(request).await;
     let job = job.map_err(Problem::of_service)?;
     let hold = api.service.hold_of(&lane).await;
-    Ok(accepted_for_lane(&job, hold.as_ref()))
+    Ok(accepted(&job, hold.as_ref()))
 }

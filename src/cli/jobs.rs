@@ -96,6 +96,22 @@ impl JobDetails {
         self.done + self.skipped + self.failed
     }
 
+    /// The destination that it names: its own, or that of its filter.
+    fn destination(&self) -> Option<&str> {
+        let of_filter = || Some(self.filter.as_ref()?.get("lane")?.as_str());
+        self.lane.as_deref().or_else(of_filter)
+    }
+
+    /// Who holds the destination to which it makes calls, and the command that releases it; `None` if the answer does not say.
+    pub fn hold(&self) -> Option<String> {
+        let (warning, lane) = (self.warning.as_deref()?, self.destination()?);
+        Some(format!(
+            "{}; `ringback lane release {}` releases it",
+            clean(warning),
+            clean(lane)
+        ))
+    }
+
     /// Whether it goes on by itself.
     pub fn is_running(&self) -> bool {
         self.state == "running"
@@ -135,7 +151,7 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
     if job.was_held == Some(false) {
         line("note", NOT_HELD.to_string());
     }
-    if let (Some(warning), Some(lane)) = (&job.warning, &job.lane) {
+    if let (Some(warning), Some(lane)) = (&job.warning, job.destination()) {
         line("note", clean(warning));
         line(
             "to release it",

@@ -106,18 +106,6 @@ impl Service {
         Ok(with_timeout(self.schedule.lane(lane)).await?)
     }
 
-    /// Who holds a lane; `None` if nobody does, or if the schedule does not say. For what is said beside an answer that does not
-    /// depend on it.
-    pub async fn hold_of(&self, lane: &Lane) -> Option<LaneHold> {
-        match self.lane_in_schedule(lane).await {
-            Ok(status) => status.settings.hold,
-            Err(error) => {
-                tracing::debug!(%lane, %error, "the schedule could not say whether a destination is held");
-                None
-            }
-        }
-    }
-
     /// Refuses a request about a lane of which nothing is known: its name is probably misspelt. Known is a lane whose
     /// endpoint there is or was, that a notification in the journal goes to, or that has entries, settings or a last call in
     /// the schedule. Each of these is one reading by key or by index.

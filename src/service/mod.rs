@@ -24,6 +24,7 @@ mod endpoints;
 mod error;
 mod held;
 mod jobs;
+mod lane_hold;
 mod lanes;
 pub mod later;
 mod list_limit;

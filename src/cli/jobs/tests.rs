@@ -132,6 +132,16 @@ fn what_waits_in_a_lane_that_is_held_is_told_with_the_command_that_releases_it()
         "running  0a-1\n  note           {warning}\n  to release it  ringback lane release endpoint:shop-1\n"
     );
     assert!(text.starts_with(&expected), "{text}");
+    let replay =
+        json!({ "id": "0a-1", "state": "running", "filter": { "lane": lane }, "warning": warning });
+    let replay: JobDetails = serde_json::from_value(replay).expect("a job");
+    let text = one(&replay, Colours::never(), NOW_MS);
+    assert!(text.starts_with(&expected), "{text}");
+    let expected = format!("{warning}; `ringback lane release endpoint:shop-1` releases it");
+    assert_eq!(replay.hold(), Some(expected));
+    let other = json!({ "id": "0a-1", "state": "running", "filter": { "topic": "t" } });
+    let other: JobDetails = serde_json::from_value(other).expect("a job");
+    assert_eq!(other.hold(), None);
     let found = json!({ "matched": 0, "sample": [], "warning": warning });
     let found = serde_json::from_value(found).expect("an answer");
     let text = preview(&found, Colours::never(), NOW_MS);

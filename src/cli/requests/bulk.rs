@@ -224,6 +224,12 @@ async fn follow(
             clean(&id)
         );
     }
+    // The job as it is kept has no such note, so it is printed now. A job that does not run is printed as it is answered.
+    if job.is_running()
+        && let Some(hold) = job.hold()
+    {
+        eprintln!("note: {hold}");
+    }
     let progress = ProgressDisplay::of(what, job.matched());
     while job.is_running() {
         progress.at(job.seen());

@@ -20,6 +20,7 @@ on_journaled_stores!(
     a_job_ends_when_most_of_the_first_fail_again,
     a_replay_is_paused_resumed_and_stopped,
     what_is_replayed_goes_behind_what_is_sent_anyway,
+    a_replay_whose_lane_is_held_says_so,
     what_is_pending_is_cancelled_also_after_its_attempt,
     wrong_requests_for_a_filter_are_named,
 );
@@ -234,6 +235,56 @@ async fn what_somebody_has_dealt_with_is_skipped(stores: Stores) {
         assert_eq!(changed(&view, "replayed", &job), by_job, "{view}");
     }
     assert_eq!(server.get("n004").await["state"], "cancelled");
+    server.stop().await;
+}
+
+async fn a_replay_whose_lane_is_held_says_so(stores: Stores) {
+    fn check(answer: &Value, is_told: bool) {
+        let warning = answer.get("warning").map(|warning| {
+            let warning = warning.as_str().expect("a text");
+            let rest = warning.strip_prefix("the lane is held by api since 2026-11-20T08:30:");
+            let rest = rest.and_then(|rest| rest.split_once('Z')).expect(warning);
+            rest.1
+        });
+        let expected = is_told.then_some(" (they move), so calls begin when it is released");
+        assert_eq!(warning, expected, "{answer}");
+    }
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let_die(&server, &mut merchant, 2).await;
+    merchant.now_does(Reaction::success());
+    let lane: String = url::form_urlencoded::byte_serialize(merchant.url("").as_bytes()).collect();
+    let change_lane = async |verb: &str| {
+        let body = Some(json!({ "reason": "they move" }));
+        let path = format!("/v1/lanes/{lane}/{verb}");
+        server.call(Method::POST, &path, body).await.0
+    };
+    let plan = async |path: &str, filter: &Value| {
+        let body = json!({ "filter": filter, "dry_run": true });
+        let (status, plan) = server.call(Method::POST, path, Some(body)).await;
+        assert_eq!(status, 200, "{plan}");
+        plan
+    };
+    let filter = json!({ "lane": merchant.url("/x") });
+    check(&plan(REPLAY, &filter).await, false);
+    assert_eq!(change_lane("hold").await, 200);
+    check(&plan(REPLAY, &filter).await, true);
+    // A cancellation makes no calls. Without a lane in the filter, nothing is looked up.
+    check(&plan(CANCEL, &filter).await, false);
+    check(&plan(REPLAY, &json!({ "topic": "t" })).await, false);
+    let job = start(&server, REPLAY, filter.clone(), 0.001).await;
+    check(&job, true);
+    let same = json!({ "filter": filter });
+    let (status, same) = server.call(Method::POST, REPLAY, Some(same)).await;
+    assert_eq!((status, id(&same)), (200, id(&job)), "{same}");
+    check(&same, true);
+    // The job as it is kept says nothing of it.
+    check(&until(&server, &job, |view| view["done"] == 1).await, false);
+    assert!(merchant.arrived().is_none(), "it is held");
+    check(&order(&server, &job, "stop").await, false);
+    assert_eq!(change_lane("release").await, 202);
+    server.until_state("n000", "delivered").await;
+    check(&plan(REPLAY, &filter).await, false);
     server.stop().await;
 }
 

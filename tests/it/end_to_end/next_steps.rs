@@ -213,6 +213,39 @@ async fn a_retry_of_a_lane_that_is_held_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_whose_lane_is_held_says_so() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let server = Process::start(dir.path(), &[]).await;
+    let (url, lane) = (merchant.url("/notify"), merchant.url(""));
+    let once = r#"{"intervals":[]}"#;
+    let send = ["send", "t", &url, "x", "--id", "1", "--ladder", once];
+    printed(&to(&server, &send)).await;
+    merchant.call().await;
+    server.api().until_state("1", "dead").await;
+    let hold = ["lane", "hold", &url, "--reason", "they move"];
+    printed(&to(&server, &hold)).await;
+    let (held, waits) = (
+        "the lane is held by ",
+        " (they move), so calls begin when it is released",
+    );
+    let replay = ["replay", "--lane", &url];
+    let dry_run = [&replay[..], &["--dry-run"]].concat();
+    let plan = printed(&to(&server, &dry_run)).await;
+    assert!(plan.contains(&format!("\nnote: {held}")), "{plan}");
+    assert!(plan.contains(&format!("{waits}\n")), "{plan}");
+    // It waits for the end of the job, which is done when it has made the notification due.
+    let output = ringback(&to(&server, &replay)).await;
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{notes}");
+    assert!(notes.contains(&format!("note: {held}")), "{notes}");
+    let release = format!("{waits}; `ringback lane release {lane}` releases it\n");
+    assert!(notes.contains(&release), "{notes}");
+    assert!(merchant.arrived().is_none(), "it is held");
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notification_says_that_its_endpoint_was_removed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let merchant = Merchant::scripted(vec![], Reaction::fail()).await;
