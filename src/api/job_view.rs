@@ -8,7 +8,7 @@ use crate::domain::job::BulkJob;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::lane_settings::LaneHold;
 use crate::domain::timestamp::display_ms;
-use crate::service::{JobPreview, ReleaseReply};
+use crate::service::{JobPreview, ReleaseReply, calls_wait};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -214,19 +214,4 @@ fn with_location(status: StatusCode, view: &JobView<'_>, job: &BulkJob) -> Respo
 #[must_use]
 pub fn previewed(preview: &JobPreview, hold: Option<&LaneHold>) -> Response {
     json(StatusCode::OK, &PreviewView::of(preview, hold))
-}
-
-/// Says that a lane is held, by whom and why, and what that means for a job that makes calls to it.
-fn calls_wait(hold: &LaneHold) -> String {
-    let LaneHold {
-        by,
-        reason,
-        since_ms,
-    } = hold;
-    let since = display_ms(*since_ms);
-    let why = match &**reason {
-        "" => String::new(),
-        reason => format!(" ({reason})"),
-    };
-    format!("the lane is held by {by} since {since}{why}, so calls begin when it is released")
 }

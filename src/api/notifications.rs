@@ -13,7 +13,7 @@ use crate::api::request_span::RequestSpan;
 use crate::api::view::{FullView, ListView, created, json, notification, requested};
 use crate::domain::caller::Caller;
 use crate::journal::Actor;
-use crate::service::{RegisterReply, ServiceError};
+use crate::service::{RegisterReply, ServiceError, calls_wait};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
@@ -86,10 +86,14 @@ pub async fn show(
         .await
         .map_err(Problem::of_service)?;
     let waiting = api.service.waiting_for(&snapshot).await;
+    let hold = api.service.hold_before_due(&snapshot, flights).await;
     let loss = api.service.endpoint_loss(&snapshot).await;
+    let loss = loss.map(|loss| loss.in_words(snapshot.state).to_string());
+    let hold = hold.as_ref().map(calls_wait);
+    let warnings: Vec<String> = loss.into_iter().chain(hold).collect();
     let payload = (api.service.payload_outline(&snapshot).await).map_err(Problem::of_service)?;
     let view = FullView::of(&snapshot, flights, &transitions, waiting.as_ref());
-    let view = view.with_loss(loss, snapshot.state);
+    let view = view.with_warnings(&warnings);
     let view = view.with_payload(payload.as_ref());
     Ok(json(StatusCode::OK, &view))
 }

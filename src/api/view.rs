@@ -15,7 +15,7 @@ use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{Payload, PayloadContent, Transition};
-use crate::service::{EndpointLoss, Flights, ListPage, WaitingFor};
+use crate::service::{Flights, ListPage, WaitingFor};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -110,9 +110,9 @@ pub struct FullView<'a> {
     /// Set if the notification is set aside: it is not sent until a change by hand releases it.
     #[schema(required)]
     set_aside: Option<SetAsideView<'a>>,
-    /// What became of its endpoint, and what that means for it, if the endpoint was removed. Else left out.
+    /// That its endpoint was removed, and what that means; that its lane is held, if it is not overdue yet. Else left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<&'static str>,
+    warning: Option<String>,
     #[schema(value_type = LadderText)]
     ladder: Box<RawValue>,
     /// The rule that judges the answers, that of the endpoint if the notification has none of its own. `null` if the
@@ -273,10 +273,10 @@ impl<'a> FullView<'a> {
         }
     }
 
-    /// The same view, with what became of the endpoint.
+    /// The same view, with what is to be known of its endpoint and its lane.
     #[must_use]
-    pub fn with_loss(mut self, loss: Option<EndpointLoss>, state: State) -> Self {
-        self.warning = loss.map(|loss| loss.in_words(state));
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         self
     }
 

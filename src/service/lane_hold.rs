@@ -6,6 +6,23 @@ use crate::domain::job::JobKind;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneHold;
+use crate::domain::timestamp::display_ms;
+
+/// Says that a lane is held, by whom and why, and what that means for the calls to it.
+#[must_use]
+pub fn calls_wait(hold: &LaneHold) -> String {
+    let LaneHold {
+        by,
+        reason,
+        since_ms,
+    } = hold;
+    let since = display_ms(*since_ms);
+    let why = match &**reason {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    format!("the lane is held by {by} since {since}{why}, so calls begin when it is released")
+}
 
 impl Service {
     /// Who holds a lane; `None` if nobody does, or if the schedule does not say.
@@ -27,5 +44,30 @@ impl Service {
         }
         let lane = Lane::parse(filter.lane.as_deref()?).ok()?;
         self.hold_of(&lane).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_is_told_with_its_reason_if_it_has_one() {
+        fn check(reason: &str, expected: &str) {
+            let hold = LaneHold {
+                by: "anna".into(),
+                reason: reason.into(),
+                since_ms: 1_795_163_400_000,
+            };
+            assert_eq!(calls_wait(&hold), expected);
+        }
+        check(
+            "they move",
+            "the lane is held by anna since 2026-11-20T08:30:00.000Z (they move), so calls begin when it is released",
+        );
+        check(
+            "",
+            "the lane is held by anna since 2026-11-20T08:30:00.000Z, so calls begin when it is released",
+        );
     }
 }

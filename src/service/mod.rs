@@ -50,6 +50,7 @@ pub use jobs::{
     BulkReply, BulkRequest, JobListRequest, JobNotification, JobNotifications, JobPreview,
     LaneRetryRequest, TRIAL, default_rate,
 };
+pub use lane_hold::calls_wait;
 pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use overview::{StateCounts, TroubledLanes};

@@ -2,8 +2,8 @@
 //!
 //! The reason is that of its lane at this moment. It is looked up for one notification, and not for lists.
 
-use super::Service;
 use super::timeouts::with_timeout;
+use super::{Flights, Service};
 use crate::domain::call_rate::CallRate;
 use crate::domain::deferral::{DeferralReason, NOTICED_MS};
 use crate::domain::lane_settings::{LaneHold, LaneState};
@@ -107,13 +107,24 @@ impl Service {
     /// be shown without this.
     pub async fn waiting_for(&self, snapshot: &Snapshot) -> Option<WaitingFor> {
         let now_ms = self.clock.now_ms();
-        if !is_waiting(snapshot) || snapshot.progress.next_due_ms() + NOTICED_MS > now_ms {
+        if !is_waiting(snapshot) || !is_overdue(snapshot, now_ms) {
             return None;
         }
         let status = with_timeout(self.schedule.lane(&snapshot.lane))
             .await
             .ok()?;
         self.reason_to_wait(snapshot, &status, now_ms)
+    }
+
+    /// Who holds the lane of a pending notification that is not overdue: as long as that lasts, no call is made when its next
+    /// attempt is due. `None` if nobody does, or if the schedule does not answer, which `flights` may say already. What an overdue
+    /// one waits for is said by [`Service::waiting_for`].
+    pub async fn hold_before_due(&self, snapshot: &Snapshot, flights: Flights) -> Option<LaneHold> {
+        let now_ms = self.clock.now_ms();
+        if flights == Flights::Unknown || !is_waiting(snapshot) || is_overdue(snapshot, now_ms) {
+            return None;
+        }
+        self.hold_of(&snapshot.lane).await
     }
 
     /// As [`Service::waiting_for`], of a notification for which an attempt was just requested by hand. It is due since a
@@ -163,6 +174,11 @@ impl Service {
 
 fn is_waiting(snapshot: &Snapshot) -> bool {
     snapshot.is_to_be_sent() && !snapshot.in_flight
+}
+
+/// Whether the next attempt was due so long ago that something is in its way.
+fn is_overdue(snapshot: &Snapshot, now_ms: i64) -> bool {
+    snapshot.progress.next_due_ms() + NOTICED_MS <= now_ms
 }
 
 /// Whether the call that a request by hand asks of a lane that is probed is one of this notification. A lane that is

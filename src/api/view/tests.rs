@@ -133,6 +133,24 @@ fn an_ended_notification_shows_its_attempts_ladder_and_history() {
 }
 
 #[test]
+fn warnings_are_one_text_and_left_out_if_there_is_none() {
+    fn check(warnings: &[&str], expected: &str) {
+        let snapshot = snapshot(Ladder::standard());
+        let view = FullView::of(&snapshot, Flights::Known, &[], None);
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let text = written(&view.with_warnings(&warnings));
+        let expected = format!(r#""set_aside":null,{expected}"ladder":"alipay","#);
+        assert!(text.contains(&expected), "{expected} in {text}");
+    }
+    check(&[], "");
+    check(&["it is held"], r#""warning":"it is held","#);
+    check(
+        &["it is gone", "it is held"],
+        r#""warning":"it is gone; it is held","#,
+    );
+}
+
+#[test]
 fn the_path_of_a_notification_leads_to_it() {
     fn check(id: &str, expected: &str) {
         let key = Key::new("a.b", id).expect("a key");

@@ -111,9 +111,22 @@ async fn what_is_held_waits_and_goes_out_oldest_first(stores: Stores) {
     for (id, delay) in [("third", "30s"), ("first", "10s")] {
         server.register(later(id, &merchant, delay)).await;
     }
+    let told = "the lane is held by api since 2026-11-20T08:30:00.000Z (they move), so calls begin when it is released";
+    let view = server.get("first").await;
+    assert_eq!(
+        (&view["warning"], &view["waiting_for"]),
+        (&json!(told), &Value::Null),
+        "it is not due yet: {view}"
+    );
     server.clock().advance(60_000);
     let_claims_pass(&server, "held").await;
     assert!(merchant.arrived().is_none(), "it is held");
+    let view = server.get("first").await;
+    assert_eq!(
+        (view.get("warning"), &view["waiting_for"]),
+        (None, &json!("held")),
+        "{view}"
+    );
     let view = show(&server, &merchant).await;
     assert_eq!((&view["pending"], &view["due"]), (&json!(3), &json!(3)));
     assert_eq!(view["oldest_due_at"], "2026-11-20T08:30:10.000Z");

@@ -200,6 +200,11 @@ async fn a_retry_of_a_lane_that_is_held_says_so() {
     printed(&to(&server, &send)).await;
     let hold = ["lane", "hold", &url, "--reason", "they move"];
     printed(&to(&server, &hold)).await;
+    let shown = printed(&to(&server, &["show", "t", "1"])).await;
+    assert!(
+        shown.contains("  note           the lane is held by "),
+        "{shown}"
+    );
     let made = printed(&to(&server, &["lane", "retry", &url])).await;
     let lane = merchant.url("");
     for said in [
