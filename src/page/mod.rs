@@ -24,6 +24,7 @@ mod endpoint;
 mod endpoints;
 mod form;
 mod frame;
+mod hold_notice;
 mod html;
 mod jobs;
 mod language;

@@ -8,6 +8,7 @@ pub mod filters;
 use super::Page;
 use super::form::FormFields;
 use super::frame::PageFrame;
+use super::hold_notice::HoldNotice;
 use super::html::document;
 use super::listed::ListedRow;
 use super::problem::PageProblem;
@@ -51,6 +52,8 @@ struct PlanPage {
     /// The filter as the fields of a form.
     fields: Vec<(&'static str, String)>,
     plan: Option<Plan>,
+    /// Who holds the destination of the filter, if the job has calls made to it.
+    hold: Option<HoldNotice>,
     reason: String,
     rate: String,
     problem: String,
@@ -211,6 +214,10 @@ async fn answer(
         Some(filter) => Some(preview(page, visit, kind, filter.clone()).await?),
         None => None,
     };
+    let hold = match &filter {
+        Some(filter) => page.service.hold_of_filter(kind, filter).await,
+        None => None,
+    };
     let (path, start) = match is_replay {
         true => ("/ui/dead-letters/plan", "/ui/dead-letters/replay"),
         false => ("/ui/cancel", "/ui/cancel"),
@@ -229,6 +236,7 @@ async fn answer(
         in_words: filters::in_words(&filter, is_replay, visit.language),
         fields: filters::fields_of(&filter),
         plan,
+        hold: hold.map(|hold| HoldNotice::of(&hold, visit.language)),
         reason: typed.reason,
         rate: typed.rate.unwrap_or_else(|| DEFAULT_JOB_RATE.to_string()),
         problem: typed.problem,

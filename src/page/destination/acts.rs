@@ -65,6 +65,8 @@ pub struct LaneActForm {
     pub help: &'static str,
     /// Whether the form asks for a rate, and can count first.
     pub asks_rate: bool,
+    /// Whether what it sends waits, because the destination is held.
+    pub calls_wait: bool,
     pub rate: String,
     pub reason: String,
     pub problem: String,
@@ -102,6 +104,7 @@ pub fn forms(
             title,
             help,
             asks_rate: act == LaneAct::Retry,
+            calls_wait: act == LaneAct::Retry && status.settings.hold.is_some(),
             rate: typed.map_or_else(|| DEFAULT_JOB_RATE.to_string(), |typed| typed.rate.clone()),
             reason: typed.map_or(String::new(), |typed| typed.reason.clone()),
             problem: typed.map_or(String::new(), |typed| typed.problem.clone()),
@@ -237,8 +240,13 @@ async fn perform(
         }
         LaneAct::Retry if is_plan => LaneActEnd::Planned(service.preview_retry(request).await?),
         LaneAct::Retry => {
+            let lane = lane.clone();
             let job = service.retry_lane(request).await?;
-            LaneActEnd::Done("lane-retry", job.id.to_string())
+            let code = match service.hold_of(&lane).await {
+                None => "lane-retry",
+                Some(_) => "lane-retry-held",
+            };
+            LaneActEnd::Done(code, job.id.to_string())
         }
     })
 }

@@ -13,6 +13,7 @@ use super::reason::ShownReason;
 use super::texts::destinations::DestinationTexts;
 use super::texts::outcomes::OutcomeTexts;
 use super::texts::states::StateTexts;
+use super::texts::waiting::HoldTexts;
 use super::times::TimeTag;
 use super::visit::Visit;
 use crate::domain::attempt::Outcome;
@@ -41,6 +42,8 @@ struct DestinationPage<'a> {
     see_dead: String,
     see_all: String,
     acts: Vec<LaneActForm>,
+    /// What a hold means for calls.
+    calls_wait: &'static str,
     /// The job that was made a moment ago.
     job: Option<String>,
     /// `None` if they are not known.
@@ -108,6 +111,7 @@ async fn answer(
     let job = job.and_then(|id| JobId::parse(&id).ok());
     let shown = DestinationPage {
         acts: acts::forms(page, visit, &found, typed.as_ref()),
+        calls_wait: HoldTexts::of(visit.language).calls_wait,
         lane: LaneFacts::of(&found, visit.language),
         see_pending: search("scheduled"),
         see_dead: search("dead"),

@@ -9,6 +9,7 @@ mod steps;
 
 use super::Page;
 use super::frame::PageFrame;
+use super::hold_notice::HoldNotice;
 use super::html::{address, document, encoded};
 use super::live::LiveSubject;
 use super::paths::destination_path;
@@ -27,7 +28,7 @@ use crate::domain::priority::Priority;
 use crate::domain::role::Permission;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Payload, PayloadContent};
-use crate::service::{Flights, SentPayload, WaitingBecause};
+use crate::service::{EndpointLoss, Flights, SentPayload, WaitingBecause};
 use acts::{ActForm, FailedAct};
 use askama::Template;
 use attempts::AttemptCard;
@@ -98,8 +99,13 @@ struct NotificationDocument<'a> {
     payload: Option<ShownPayload>,
     payload_problem: String,
     acts: Vec<ActForm>,
-    /// Whether it could be sent again, if its endpoint had not been removed and made again.
-    is_endpoint_made_again: bool,
+    /// Who holds the destination, if that is not why it waits already, but what its next attempt or a further series would
+    /// wait for.
+    hold: Option<HoldNotice>,
+    /// What became of its endpoint; empty if that is as it was.
+    loss: &'static str,
+    /// Whether it is never sent to the endpoint of this name.
+    is_loss_grave: bool,
 }
 
 /// What is shown of a payload that is masked.
@@ -153,8 +159,17 @@ async fn answer(
     let outline = page.service.payload_outline(&snapshot).await?;
     let could_send_again =
         [Change::Replay, Change::Resend].map(|change| change.is_allowed(&snapshot));
+    let could_send_again = could_send_again.contains(&true);
     let is_endpoint_made_again =
-        could_send_again.contains(&true) && page.service.is_endpoint_made_again(&snapshot).await?;
+        could_send_again && page.service.is_endpoint_made_again(&snapshot).await?;
+    let loss = match is_endpoint_made_again {
+        true => Some(EndpointLoss::MadeAgain),
+        false => page.service.endpoint_loss(&snapshot).await,
+    };
+    let hold = match could_send_again && !is_endpoint_made_again {
+        true => page.service.hold_of(&snapshot.lane).await,
+        false => page.service.hold_before_due(&snapshot, flights).await,
+    };
     let (t, states) = (
         NotificationTexts::of(visit.language),
         StateTexts::of(visit.language),
@@ -226,7 +241,11 @@ async fn answer(
             is_endpoint_made_again,
             beside.failed.as_ref(),
         ),
-        is_endpoint_made_again,
+        hold: hold.map(|hold| HoldNotice::of(&hold, visit.language)),
+        loss: loss.map_or("", |loss| {
+            texts::endpoint_loss::in_words(loss, snapshot.state, visit.language)
+        }),
+        is_loss_grave: loss == Some(EndpointLoss::MadeAgain),
     };
     document(status, &shown)
 }

@@ -78,6 +78,7 @@ super::texts!(DestinationTexts {
     done_release: "It is released.", "已恢复投递。";
     done_not_held: "Nobody held it, so nothing has changed.", "该目标并未暂停，无任何变化。";
     done_retry: "A job sends what is pending.", "已创建任务，正在投递待投递通知。";
+    done_retry_held: "A job makes due what is pending. The destination is held, so calls begin when it is released.", "已创建任务，使待投递通知到期。目标已被暂停投递，恢复后才会投递。";
 });
 
 impl DestinationTexts {
@@ -109,6 +110,7 @@ pub fn done(language: Language, code: &str) -> Option<&'static str> {
         "lane-release" => t.done_release,
         "lane-not-held" => t.done_not_held,
         "lane-retry" => t.done_retry,
+        "lane-retry-held" => t.done_retry_held,
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ pub mod bulk;
 pub mod default_key_warning;
 pub mod destinations;
 pub mod endpoint_fields;
+pub mod endpoint_loss;
 pub mod endpoints;
 pub mod frame;
 pub mod history;

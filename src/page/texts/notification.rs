@@ -21,6 +21,7 @@ super::texts!(NotificationTexts {
     ladder: "Ladder", "重试策略";
     ack: "Expected answer", "应答规则";
     waits: "It waits", "等待原因";
+    note: "Note", "注意";
     set_aside: "Set aside: the journal could not record what happened. Tell the operators.", "已搁置：流水库无法记录投递结果，请联系运维人员。";
     flights_unknown: "Whether an attempt is in flight is not known now, because the schedule does not answer.", "调度存储暂无响应，无法确定当前是否正在投递。";
     says_scheduled: "Another attempt will be made.", "将继续投递。";
@@ -53,7 +54,6 @@ super::texts!(NotificationTexts {
     attempts_left_out: "Earlier attempts that are not shown:", "更早的投递记录未显示，数量：";
 
     acts: "What you can do", "可执行的操作";
-    endpoint_made_again: "It can never be sent again: its endpoint was removed and made again, and may belong to somebody else. If it is for the present endpoint, register it again.", "无法重新投递：所属端点已删除并重新创建，可能已归他人所有。如需发往现有端点，请重新登记。";
     reason_hint: "For people who read the history later, such as a ticket number", "供日后查阅，例如工单号";
     act_retry: "Attempt now", "立即投递";
     help_retry: "Makes an attempt now. The ladder goes on afterwards.", "立即投递一次，之后仍按重试策略继续。";

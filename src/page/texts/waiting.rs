@@ -1,8 +1,13 @@
 //! What is known of why a notification waits.
 
+use crate::domain::lane_settings::LaneHold;
 use crate::page::language::Language;
 use crate::page::times::TimeTag;
 use crate::service::WaitingBecause;
+
+super::texts!(HoldTexts {
+    calls_wait: "The destination is held, so calls begin when it is released.", "目标已被暂停投递，恢复后才会投递。";
+});
 
 /// What is known of why a notification waits, in a sentence; empty if that says no more than the reason itself. What a
 /// person gave as a reason for a hold is shown beside it.
@@ -15,12 +20,7 @@ pub fn in_words(because: &WaitingBecause, language: Language) -> String {
         (WaitingBecause::LowerNumber, Language::Chinese) => {
             "较小编号的通知尚未结束，应先投递。".to_string()
         }
-        (WaitingBecause::Held(hold), Language::English) => {
-            format!("{} holds it since {}.", hold.by, of(&hold.since_ms))
-        }
-        (WaitingBecause::Held(hold), Language::Chinese) => {
-            format!("{} 于 {} 暂停。", hold.by, of(&hold.since_ms))
-        }
+        (WaitingBecause::Held(hold), language) => held_by(hold, language),
         (WaitingBecause::Unanswered(Some(since_ms)), Language::English) => format!(
             "It has answered no call since {}. It is called once in a while until it answers.",
             of(since_ms)
@@ -47,5 +47,14 @@ pub fn in_words(because: &WaitingBecause, language: Language) -> String {
         (WaitingBecause::Concurrency(in_flight, limit, due), Language::Chinese) => {
             format!("并发请求 {in_flight}/{limit}，已到期 {due} 条。")
         }
+    }
+}
+
+/// Who holds a destination, and since when, in a sentence.
+pub fn held_by(hold: &LaneHold, language: Language) -> String {
+    let (by, since) = (&hold.by, TimeTag(hold.since_ms).words());
+    match language {
+        Language::English => format!("{by} holds it since {since}."),
+        Language::Chinese => format!("{by} 于 {since} 暂停。"),
     }
 }

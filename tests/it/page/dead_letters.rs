@@ -13,6 +13,7 @@ on_journaled_stores!(
     dead_letters_are_filtered_and_in_groups,
     selected_ones_are_replayed_one_by_one_and_discarded_by_operators,
     all_that_match_are_planned_and_replayed_as_a_job,
+    a_plan_says_that_the_destination_is_held,
     what_can_never_be_replayed_is_not_offered,
     what_is_pending_is_planned_and_cancelled_as_a_job,
 );
@@ -340,6 +341,38 @@ async fn all_that_match_are_planned_and_replayed_as_a_job(stores: Stores) {
     server.stop().await;
 }
 
+async fn a_plan_says_that_the_destination_is_held(stores: Stores) {
+    const WAITS: &str = "The destination is held, so calls begin when it is released.";
+    const HOSTILE: &str = "<b>they move</b>";
+    let server = Server::start(stores).await;
+    let mut browser = Browser::of(&server);
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let_die(&server, &mut merchant, &["1"]).await;
+    let lane: String = url::form_urlencoded::byte_serialize(merchant.url("").as_bytes()).collect();
+    let plan = format!("/ui/dead-letters/plan?lane={lane}");
+    let page = browser.get(&plan).await.is(200).text;
+    assert!(!page.contains(WAITS), "{page}");
+    let hold = format!("/v1/lanes/{lane}/hold");
+    let reason = Some(json!({ "reason": HOSTILE }));
+    assert_eq!(server.call(Method::POST, &hold, reason).await.0, 200);
+    let page = browser.get(&plan).await.is(200).text;
+    for shown in [
+        WAITS,
+        "api holds it since ",
+        "&#60;b&#62;they move&#60;/b&#62;",
+        "action=\"/ui/dead-letters/replay\"",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    assert!(!page.contains(HOSTILE), "{page}");
+    // What names no destination may go to many, and a cancellation makes no calls.
+    for other in ["/ui/dead-letters/plan", &format!("/ui/cancel?lane={lane}")] {
+        let page = browser.get(other).await.is(200).text;
+        assert!(!page.contains(WAITS), "{other}: {page}");
+    }
+    server.stop().await;
+}
+
 async fn what_can_never_be_replayed_is_not_offered(stores: Stores) {
     const SHOP: &str = "/v1/endpoints/shop-1";
     const CANNOT: &str = "cannot be replayed: its endpoint was made again";
@@ -363,7 +396,7 @@ async fn what_can_never_be_replayed_is_not_offered(stores: Stores) {
     let_die(&server, &mut merchant, &["fine"]).await;
 
     let one = browser.get("/ui/notifications/t/named").await.is(200).text;
-    assert!(one.contains("It can never be sent again"), "{one}");
+    assert!(one.contains("it is never sent there"), "{one}");
     assert!(!one.contains("named/replay\""), "{one}");
     assert!(one.contains("named/discard\""), "{one}");
     let list = browser.get("/ui/dead-letters").await.is(200).text;

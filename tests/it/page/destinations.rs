@@ -147,6 +147,33 @@ async fn what_is_pending_is_counted_and_then_sent_now() {
 }
 
 #[tokio::test]
+async fn what_is_sent_to_a_held_destination_waits_and_the_page_says_so() {
+    const WAITS: &str =
+        "<p class=\"notice\">The destination is held, so calls begin when it is released.</p>";
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(Stores::Embedded).await;
+    let mut browser = Browser::of(&server);
+    let mut asked = registration("1", &merchant);
+    asked["delay"] = json!("1h");
+    server.register(asked).await;
+    let path = path_of(&merchant.url(""));
+    let page = browser.get(&path).await.is(200).text;
+    assert!(!page.contains(WAITS), "{page}");
+    let held = browser.submit(&path, &format!("{path}/hold"), &[]).await;
+    held.is(303);
+    let page = browser.get(&path).await.is(200).text;
+    assert_eq!(page.matches(WAITS).count(), 1, "of the retry alone: {page}");
+    let retry = format!("{path}/retry");
+    let made = browser.submit(&path, &retry, &[]).await.is(303);
+    let (before, _) = made.location().split_once("&job=").expect("a job");
+    assert_eq!(before, format!("{path}?done=lane-retry-held"));
+    let page = browser.get(made.location()).await.is(200).text;
+    assert!(page.contains("A job makes due what is pending."), "{page}");
+    assert!(merchant.arrived().is_none(), "it is held");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_list_has_pages_and_leads_to_a_destination() {
     let server = Server::start(Stores::Embedded).await;
     let mut browser = Browser::of(&server);

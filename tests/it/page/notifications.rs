@@ -11,6 +11,7 @@ on_journaled_stores!(
     a_dead_letter_is_read_and_replayed,
     the_ladder_is_a_line_of_steps,
     a_pending_one_is_moved_retried_and_cancelled,
+    a_held_destination_and_a_removed_endpoint_are_told,
     what_was_sent_is_masked_and_its_unveiling_is_kept,
 );
 
@@ -109,6 +110,74 @@ async fn a_pending_one_is_moved_retried_and_cancelled(stores: Stores) {
     browser.get("/ui/notifications/t/none").await.is(404);
     browser.get("/ui/notifications/t%2F/1").await.is(404);
     while merchant.arrived().is_some() {}
+    server.stop().await;
+}
+
+async fn a_held_destination_and_a_removed_endpoint_are_told(stores: Stores) {
+    const SHOP: &str = "/v1/endpoints/shop-1";
+    const WAITS: &str = "The destination is held, so calls begin when it is released.";
+    const HOSTILE: &str = "<b>they move</b>";
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let server = Server::start(stores).await;
+    let mut browser = Browser::of(&server);
+    let mut chinese = Browser::of(&server).with("accept-language", "zh-CN");
+    let endpoint = json!({ "url": merchant.url("/n"), "ladder": { "intervals": [] } });
+    let made = server.call(Method::PUT, SHOP, Some(endpoint)).await;
+    assert_eq!(made.0, 201, "{}", made.1);
+    let asked = |id: &str| json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": "a=1" });
+    server.register(asked("dead")).await;
+    merchant.call().await;
+    server.until_state("dead", "dead").await;
+    let mut later = asked("later");
+    later["delay"] = json!("1h");
+    server.register(later).await;
+    let (dead, later) = ("/ui/notifications/t/dead", "/ui/notifications/t/later");
+    for path in [dead, later] {
+        let page = browser.get(path).await.is(200).text;
+        assert!(!page.contains(WAITS), "{path}: {page}");
+        assert!(!page.contains("endpoint was removed"), "{path}: {page}");
+    }
+
+    let hold = "/v1/lanes/endpoint%3Ashop-1/hold";
+    let reason = Some(json!({ "reason": HOSTILE }));
+    assert_eq!(server.call(Method::POST, hold, reason).await.0, 200);
+    for path in [dead, later] {
+        let page = browser.get(path).await.is(200).text;
+        for shown in [
+            WAITS,
+            "api holds it since ",
+            "&#60;b&#62;they move&#60;/b&#62;",
+        ] {
+            assert_eq!(page.matches(shown).count(), 1, "{path} {shown}: {page}");
+        }
+        assert!(!page.contains(HOSTILE), "{path}: {page}");
+        let page = chinese.get(path).await.is(200).text;
+        let shown = "目标已被暂停投递，恢复后才会投递。";
+        assert!(page.contains(shown), "{path}: {page}");
+    }
+
+    // An endpoint is removed when nothing pending names it. The hold of its lane stays.
+    let cancelled = server
+        .call(Method::DELETE, "/v1/notifications/t/later", None)
+        .await;
+    assert_eq!(cancelled.0, 200, "{}", cancelled.1);
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    let page = browser.get(dead).await.is(200).text;
+    for shown in [
+        WAITS,
+        "</b>: its endpoint was removed; a replay uses the last settings of that endpoint",
+        "dead/replay\"",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let page = chinese.get(dead).await.is(200).text;
+    assert!(page.contains("</b>：所属端点已删除，重放时使用"), "{page}");
+    let page = browser.get(later).await.is(200).text;
+    assert!(
+        page.contains("</b>: its endpoint was removed.</p>"),
+        "{page}"
+    );
+    assert!(!page.contains(WAITS), "nothing of it is called: {page}");
     server.stop().await;
 }
 
