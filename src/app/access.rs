@@ -8,6 +8,13 @@ use anyhow::Context as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// Warns of a key in the settings that may be guessed.
+pub(super) fn warn_of_weak_key(config: &ServeConfig) {
+    if let Some(weakness) = config.api.key.as_ref().and_then(ApiKey::weakness) {
+        tracing::warn!("{weakness}; {}", ApiKey::ADVICE);
+    }
+}
+
 /// Checks that a server that others than this machine can reach has a key. It is checked as soon as the journal is open,
 /// before the pending notifications are loaded.
 ///

@@ -99,6 +99,7 @@ impl App {
         let address = listener.local_addr().context("cannot listen")?;
         let metrics_listener = MetricsListener::open(&config).await?;
         warn_of_exposed(&config);
+        access::warn_of_weak_key(&config);
         let instance = instance_name();
         let journal = stores::open_journal(&config, &instance).await?;
         access::check_exposure(&config, journal.as_deref(), address).await?;

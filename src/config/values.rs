@@ -16,6 +16,9 @@ use url::Url;
 
 /// Maximum length of an API key, in bytes.
 const LONGEST_API_KEY: usize = 256;
+/// A shorter API key may be guessed: a server answers thousands of guesses per second. Any text is accepted nevertheless,
+/// because servers were started with such keys before.
+const SHORTEST_SAFE_API_KEY: usize = 16;
 
 /// The key that callers of the API must send.
 #[derive(Clone)]
@@ -29,6 +32,9 @@ pub struct PostgresUrl {
 }
 
 impl ApiKey {
+    /// What to do about a [`ApiKey::weakness`].
+    pub const ADVICE: &str = "give a long random one: `openssl rand -hex 32` makes one";
+
     /// Parses an API key, or a key of the metrics.
     ///
     /// # Errors
@@ -41,6 +47,17 @@ impl ApiKey {
             ));
         }
         Ok(Self(text.into()))
+    }
+
+    /// What should be said of the key, without repeating it: that it is short. `None` if it is long enough.
+    #[must_use]
+    pub fn weakness(&self) -> Option<String> {
+        let is_short = self.0.len() < SHORTEST_SAFE_API_KEY;
+        is_short.then(|| {
+            format!(
+                "the key of --api-key has fewer than {SHORTEST_SAFE_API_KEY} characters, so others may guess it"
+            )
+        })
     }
 
     /// The key, only for comparing it with the key of a request.
@@ -291,6 +308,16 @@ mod tests {
         assert_eq!(journal("sqlite:///data/j.db"), file("/data/j.db"));
         assert_eq!(journal("sqlite://j.db"), file("j.db"));
         assert_eq!(journal("none"), Ok(JournalConfig::None));
+    }
+
+    #[test]
+    fn a_key_of_fewer_than_sixteen_characters_is_weak() {
+        let weakness = |text: &str| ApiKey::parse(text).expect("a key").weakness();
+        let said = weakness("hunter2-hunter2").expect("weak");
+        assert!(said.contains("fewer than 16 characters"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+        assert!(weakness("k").is_some());
+        assert_eq!(weakness("hunter2-hunter2-"), None);
     }
 
     #[test]

@@ -251,6 +251,26 @@ fn secrets_show_in_no_error() {
 }
 
 #[test]
+fn a_short_api_key_is_a_warning_at_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("file"), "").expect("written");
+    // The server ends by itself: a file has no files.
+    let journal = "sqlite://file/journal.db";
+    let started_with = |key: &str| {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--journal", journal];
+        let finished = run(dir.path(), &serve, &[("RINGBACK_API_KEY", key)]);
+        assert_eq!(finished.status, 1, "{}", finished.stderr);
+        assert!(!finished.stderr.contains("hunter2"), "{}", finished.stderr);
+        finished.stderr
+    };
+    let said = "the key of --api-key has fewer than 16 characters";
+    let short = started_with("hunter2");
+    assert!(short.contains(said), "{short}");
+    let long = started_with("hunter2-hunter2-hunter2");
+    assert!(!long.contains(said), "{long}");
+}
+
+#[test]
 fn an_unknown_command_or_flag_is_a_short_message() {
     let check = |arguments: &[&str], expected: &str| {
         let finished = run(Path::new("."), arguments, &[]);

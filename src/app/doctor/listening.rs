@@ -1,7 +1,7 @@
 //! The addresses to listen on: whether they are free, who answers there, and whether the API needs a key.
 
 use super::finding::Finding;
-use crate::config::ServeConfig;
+use crate::config::{ApiKey, ServeConfig};
 use crate::journal::Journal;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -38,6 +38,9 @@ async fn api_keys(config: &ServeConfig, journal: Option<&dyn Journal>) -> Findin
             return Finding::problem(KEYS, text, "see the message");
         }
     };
+    if let Some(weakness) = config.api.key.as_ref().and_then(ApiKey::weakness) {
+        return Finding::warning(KEYS, weakness, ApiKey::ADVICE);
+    }
     let listen = config.api.listen;
     match (many, listen.ip().is_loopback()) {
         (0, true) => Finding::ok(

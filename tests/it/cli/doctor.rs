@@ -177,7 +177,17 @@ fn a_server_that_others_can_reach_needs_a_key() {
     let found = doctor(dir.path(), &listen, &[]);
     assert_eq!(found.status, 1);
     found.has(("api keys", "problem"), "does not start", "--api-key-file");
-    doctor(dir.path(), &listen, &[("RINGBACK_API_KEY", "hunter2")]).is_sound();
+    let short = doctor(dir.path(), &listen, &[("RINGBACK_API_KEY", "hunter2")]);
+    short.is_sound();
+    short.has(
+        ("api keys", "warning"),
+        "the key of --api-key has fewer than 16 characters",
+        "openssl rand -hex 32",
+    );
+    let long = [("RINGBACK_API_KEY", "hunter2-hunter2-hunter2")];
+    let found = doctor(dir.path(), &listen, &long);
+    found.is_sound();
+    found.has(("api keys", "ok"), "there is 1", "");
 }
 
 #[test]
