@@ -7,6 +7,10 @@
 //!
 //! A request needs a key if the server has one in its settings (`--api-key`), if the journal has any key, or if others than
 //! this machine can reach the server. The key of the settings is an operator's.
+//!
+//! Requests with wrong keys are not limited. A right key has to be taken at any time, or whoever sends wrong ones
+//! would lock the others out. So a limit could only refuse wrong keys in another way, and whoever guesses would learn as much. The
+//! bound on guesses is the length of the keys.
 
 mod request_limit;
 
