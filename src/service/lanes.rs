@@ -4,13 +4,16 @@
 //! between, every other one brings it within half a second ([`crate::settings_sync`]). Without a journal, the schedule
 //! alone keeps it.
 
-use super::later::{MOST_COUNTED, MOST_COUNTED_OF_MANY, count_later, find_later, is_in_schedule};
+use super::later::{
+    MOST_COUNTED, MOST_COUNTED_OF_MANY, count_later, find_later, is_in_schedule,
+    may_wait_in_journal,
+};
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
-use crate::journal::{Actor, Filter, Journal, LaneOrder, Order};
+use crate::journal::{Actor, Filter, Journal, JournalError, LaneOrder, Order};
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{ScheduleError, SettingsReached};
 use crate::settings_sync::{SettingsSyncError, bring_settings};
@@ -85,20 +88,29 @@ fn after_in_journal(cursor: &str) -> Option<&str> {
 
 impl Service {
     /// One lane now, with what waits in the journal. A lane of which nothing is known is open and empty. If the journal does
-    /// not answer, the lane is shown without what waits there.
+    /// not answer, or lists of other callers are being read, the lane is shown without what waits there.
     ///
     /// # Errors
     /// If the schedule fails.
     pub async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ServiceError> {
         let mut status = [self.lane_in_schedule(lane).await?];
-        if let Some(journal) = self.journal() {
+        if let Some(journal) = self.journal().filter(|_| may_wait_in_journal(&status)) {
             let counting = count_later(journal, &mut status, MOST_COUNTED);
-            if let Err(error) = with_timeout(counting).await {
+            if let Err(error) = self.read_soon(with_timeout(counting)).await {
                 tracing::debug!(%lane, %error, "the journal could not say what waits in it for a destination");
             }
         }
         let [status] = status;
         Ok(status)
+    }
+
+    /// Makes a reading without which the caller can be answered, if the lists of other callers leave room for it soon.
+    async fn read_soon<T>(
+        &self,
+        reading: impl Future<Output = Result<T, JournalError>>,
+    ) -> Result<T, ServiceError> {
+        let _permit = self.list_limit.permit_soon().await?;
+        Ok(reading.await?)
     }
 
     /// One lane as the schedule has it.
@@ -142,12 +154,13 @@ impl Service {
     /// Lanes that have pending notifications or settings, in no order: first those that the schedule has, then those of which
     /// everything waits in the journal. The work for a page is bounded, so it may be short, or even empty, although there are
     /// more; it has a cursor then. A lane whose notifications come into the schedule, or leave it, while pages are read may
-    /// be missing. If the journal does not answer, the lanes of the schedule are shown without what waits in the journal
-    /// ([`LaneStatus::is_pending_at_least`]), and a cursor leads to those of which everything waits there.
+    /// be missing. If the journal does not answer, or lists of other callers are being read, the lanes of the schedule are shown
+    /// without what waits in the journal ([`LaneStatus::is_pending_at_least`]), and a cursor leads to those of which everything
+    /// waits there.
     ///
     /// # Errors
-    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid; if the journal fails and the
-    /// cursor is one of its lanes.
+    /// [`ServiceError::Schedule`] if the schedule fails, also because the cursor is not valid; if the cursor is one of the
+    /// lanes of the journal, and the journal fails or too many lists are being read ([`ServiceError::TooManyLists`]).
     pub async fn lanes(&self, request: &LaneListRequest) -> Result<LanePage, ServiceError> {
         let selection = match request.state {
             Some(LaneState::Held) => LaneSelection::Configured,
@@ -164,7 +177,9 @@ impl Service {
             let found = match page.next.as_deref().and_then(after_in_journal) {
                 Some(after) => match self.lanes_in_journal(after, wanted).await {
                     // What the schedule has is known without the journal. Whoever wants the rest asks with the cursor.
-                    Err(ServiceError::Journal(error)) if page.next != request.cursor => {
+                    Err(error @ (ServiceError::Journal(_) | ServiceError::TooManyLists))
+                        if page.next != request.cursor =>
+                    {
                         tracing::debug!(%error, "the journal could not say which destinations have something waiting in it alone");
                         journal_answers = false;
                         break;
@@ -192,9 +207,10 @@ impl Service {
                 break;
             }
         }
-        if let Some(journal) = self.journal().filter(|_| journal_answers) {
+        let is_counted = journal_answers && may_wait_in_journal(&page.lanes);
+        if let Some(journal) = self.journal().filter(|_| is_counted) {
             let counting = count_later(journal, &mut page.lanes, MOST_COUNTED_OF_MANY);
-            if let Err(error) = with_long_timeout(counting).await {
+            if let Err(error) = self.read_soon(with_long_timeout(counting)).await {
                 tracing::debug!(%error, "the journal could not say how much waits in it for a page of destinations");
             }
         }
@@ -210,11 +226,15 @@ impl Service {
         Ok((loaded_until != Some(i64::MAX)).then(|| IN_JOURNAL.to_string()))
     }
 
-    /// Lanes of which everything waits in the journal, in the order of their names: some of them, after this name.
+    /// Lanes of which everything waits in the journal, in the order of their names: some of them, after this name. There is no
+    /// permit while the schedule is asked.
     async fn lanes_in_journal(&self, after: &str, wanted: usize) -> Result<LanePage, ServiceError> {
         let journal = self.journal().ok_or(ScheduleError::BadCursor)?;
         let limit = wanted.clamp(1, MOST_IN_JOURNAL);
-        let names = with_long_timeout(journal.later_lanes(Some(after), limit)).await?;
+        let names = {
+            let _permit = self.list_limit.permit().await?;
+            with_long_timeout(journal.later_lanes(Some(after), limit)).await?
+        };
         let next = match names.last() {
             Some(last) if names.len() == limit => Some(format!("{IN_JOURNAL}{last}")),
             _ => None,
@@ -225,7 +245,10 @@ impl Service {
             .try_collect::<Vec<LaneStatus>>();
         let mut lanes = with_long_timeout(reading).await?;
         lanes.retain(|lane| !is_in_schedule(lane));
-        with_long_timeout(find_later(journal, &mut lanes)).await?;
+        if may_wait_in_journal(&lanes) {
+            let _permit = self.list_limit.permit().await?;
+            with_long_timeout(find_later(journal, &mut lanes)).await?;
+        }
         lanes.retain(|lane| lane.pending() > 0);
         Ok(LanePage { lanes, next })
     }
@@ -242,7 +265,7 @@ impl Service {
         actor: Actor,
         reason: &str,
     ) -> Result<HoldReply, ServiceError> {
-        let before = self.lane(lane).await?.settings.hold;
+        let before = self.lane_in_schedule(lane).await?.settings.hold;
         let hold = match &before {
             Some(before) => before.again(actor.name(), reason),
             None => LaneHold {
@@ -268,7 +291,7 @@ impl Service {
         reason: &str,
     ) -> Result<ReleaseReply, ServiceError> {
         // Read before the release: afterwards the calls begin.
-        let before = self.lane(lane).await?;
+        let before = self.lane_in_schedule(lane).await?;
         let was_held = before.settings.hold.is_some();
         let due = if was_held { before.due } else { 0 };
         // Also if it was not held: the journal may have a hold that the schedule has not yet.
@@ -338,3 +361,6 @@ impl Service {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,11 @@ async fn count_of<J: JournalReads + ?Sized>(
     Ok(())
 }
 
+/// Whether the journal has to be asked what waits there for one of these destinations.
+pub(super) fn may_wait_in_journal(lanes: &[LaneStatus]) -> bool {
+    lanes.iter().any(|lane| lane.held_until_ms != i64::MAX)
+}
+
 /// Whether the schedule lists this lane, because it has entries or settings there.
 pub(super) fn is_in_schedule(lane: &LaneStatus) -> bool {
     lane.waiting + lane.in_flight > 0 || lane.settings != LaneSettings::default()

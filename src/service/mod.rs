@@ -16,6 +16,8 @@ mod audit_log;
 mod changes;
 mod default_keys;
 mod difference;
+#[cfg(test)]
+mod empty_stores;
 mod endpoint_keys;
 mod endpoint_loss;
 mod endpoint_removal;

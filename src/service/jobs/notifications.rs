@@ -53,7 +53,7 @@ impl Service {
     /// after a cursor. A page of those that were changed may be short although there are more; it has a cursor then.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], or the errors of the journal.
+    /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], [`ServiceError::TooManyLists`], or the errors of the journal.
     pub async fn job_notifications(
         &self,
         job: &BulkJob,
@@ -63,6 +63,7 @@ impl Service {
     ) -> Result<JobNotifications, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let cursor = cursor.map(parse_cursor).transpose()?;
+        let permit = self.list_limit.permit().await?;
         let (mut items, next) = match result {
             JobResult::Done => changed(journal, job, cursor, limit).await?,
             JobResult::Skipped | JobResult::Failed => {
@@ -71,22 +72,12 @@ impl Service {
         };
         let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
         let mut found = readable(journal, &keys).await?;
-        let flights = known_if(&self.mark_in_flight(&mut found).await);
-        found
-            .iter_mut()
-            .for_each(|one| self.endpoints.fill_in_url(one));
-        let found = found.into_iter().map(|one| (one.key.clone(), one));
-        let found: HashMap<Key, Snapshot> = found.collect();
         let mut last = match with_long_timeout(journal.last_attempts(&keys)).await {
             Ok(last) => last.into_iter(),
             // As in any list, what can be read is shown.
             Err(JournalError::Corrupt(_)) => Vec::new().into_iter(),
             Err(error) => return Err(error.into()),
         };
-        for item in &mut items {
-            item.present = found.get(&item.key).cloned();
-            item.last_attempt = last.next().flatten();
-        }
         let reasons = with_long_timeout(journal.job_reasons(&job.id)).await?;
         let counted = match result {
             JobResult::Done => 0,
@@ -101,6 +92,18 @@ impl Service {
             }
             false => None,
         };
+        // Nobody waits for the permit while the schedule is asked.
+        drop(permit);
+        let flights = known_if(&self.mark_in_flight(&mut found).await);
+        found
+            .iter_mut()
+            .for_each(|one| self.endpoints.fill_in_url(one));
+        let found = found.into_iter().map(|one| (one.key.clone(), one));
+        let found: HashMap<Key, Snapshot> = found.collect();
+        for item in &mut items {
+            item.present = found.get(&item.key).cloned();
+            item.last_attempt = last.next().flatten();
+        }
         Ok(JobNotifications {
             unlisted: counted.saturating_sub(listed(&reasons, result)),
             items,
@@ -180,4 +183,30 @@ async fn unchanged(
         last_attempt: None,
     });
     Ok((items.collect(), next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Actor;
+    use crate::service::default_rate;
+    use crate::service::empty_stores::service_over_empty_stores;
+
+    #[tokio::test]
+    async fn those_of_a_job_wait_for_other_lists() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let service = service_over_empty_stores(dir.path()).await;
+        let job = service.new_job(JobKind::Replay, default_rate(), &Actor::named("anna"), "");
+        tokio::time::pause();
+        for result in [JobResult::Done, JobResult::Skipped] {
+            let page = async || service.job_notifications(&job, result, None, 10).await;
+            let found = page().await.expect("read");
+            assert!(found.items.is_empty());
+            let first = service.list_limit.permit().await.expect("free");
+            let second = service.list_limit.permit().await.expect("free");
+            assert!(matches!(page().await, Err(ServiceError::TooManyLists)));
+            drop((first, second));
+            assert!(page().await.is_ok());
+        }
+    }
 }
