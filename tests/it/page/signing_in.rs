@@ -1,7 +1,10 @@
 //! Signing in and out, and what ends a session.
 
 use super::{Browser, make_key, operator, signed_in};
-use crate::support::ringback::{BEGIN_MS, Server, Stores, config};
+use crate::support::proxy::Line;
+use crate::support::ringback::{BEGIN_MS, Server, Stores, before_redis, config};
+use crate::support::{short_pause, within};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use reqwest::Method;
 use reqwest::header::SET_COOKIE;
 use ringback::domain::master_key::MasterKey;
@@ -202,5 +205,38 @@ async fn the_rate_of_a_key_holds_for_the_page() {
         limited.expect("too many requests").header("retry-after"),
         "1"
     );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_requests_of_a_key_leave_places_to_the_others() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut settings = config(dir.path(), Stores::Redis);
+    let line = before_redis(&mut settings);
+    let server = Server::open(settings, None, None).await;
+    let admin = operator(&server).await;
+    let desk = make_key(&admin, json!({ "name": "desk", "role": "support" })).await;
+    let mut of_admin = signed_in(&admin).await;
+    let mut of_desk = signed_in(&desk).await;
+    line.set(Line::Holds).await;
+    // They wait for Redis. Of the 128 places, a key that is alone may have half.
+    let pages = (0..120).map(|_| of_desk.open("/ui/destinations"));
+    let mut answers: FuturesUnordered<_> = pages.collect();
+    let refused = answers.next().await.expect("an answer");
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let text = within("a text", refused.text()).await.expect("a text");
+    let said = "Too many requests with this API key.";
+    assert!(text.contains(said), "{text}");
+    of_admin.get("/ui/keys").await.is(200);
+    line.set(Line::Passes).await;
+    while answers.next().await.is_some() {}
+    drop(answers);
+    let given_back = async {
+        while of_desk.get("/ui/destinations").await.status != 200 {
+            short_pause().await;
+        }
+    };
+    within("a place", given_back).await;
     server.stop().await;
 }
