@@ -1,6 +1,7 @@
 //! The route `/v1/audit-log`: what people did.
 
 use crate::api::Api;
+use crate::api::auth::CalledBy;
 use crate::api::problem::Problem;
 use crate::api::query::audit_request;
 use crate::api::view::json;
@@ -85,8 +86,13 @@ impl<'a> AuditEntryView<'a> {
 }
 
 /// `GET /v1/audit-log`: a page of the audit log, newest first.
-pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
-    let request = audit_request(&uri)?;
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    CalledBy(caller): CalledBy,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut request = audit_request(&uri)?;
+    request.asked_by = caller.name.clone();
     let found = api.service.audit_log(&request).await;
     let (entries, next) = found.map_err(Problem::of_service)?;
     let view = AuditLogView {

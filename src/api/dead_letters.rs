@@ -20,6 +20,7 @@ pub async fn list(
 ) -> Result<Response, Problem> {
     let mut request = dead_letters_request(&uri)?;
     request.filter.topic = topic_to_list(&caller, request.filter.topic.take())?;
+    request.asked_by = caller.name.clone();
     let page = api
         .service
         .dead_letters(&request)

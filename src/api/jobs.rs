@@ -1,7 +1,7 @@
 //! The routes `/v1/jobs`, and what a request for a job may say.
 
 use crate::api::Api;
-use crate::api::auth::OnBehalfOf;
+use crate::api::auth::{CalledBy, OnBehalfOf};
 use crate::api::body::read_optional_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, given, optional, plain};
@@ -59,13 +59,15 @@ pub async fn show(
 pub async fn notifications(
     State(api): State<Arc<Api>>,
     JobPath(id): JobPath,
+    CalledBy(caller): CalledBy,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let (result, limit, cursor) = job_notifications_request(&uri)?;
     let job = api.service.job(&id).await.map_err(Problem::of_service)?;
     let (service, cursor) = (&api.service, cursor.as_deref());
-    let found = service.job_notifications(&job, result, cursor, limit).await;
-    let found = found.map_err(Problem::of_service)?;
+    let asked_by = caller.name.as_ref();
+    let found = service.job_notifications(&job, result, cursor, limit, asked_by);
+    let found = found.await.map_err(Problem::of_service)?;
     Ok(json(
         StatusCode::OK,
         &JobNotificationsView::of(&found, result),

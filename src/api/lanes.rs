@@ -1,7 +1,7 @@
 //! The routes `/v1/lanes`: how the lanes are doing, holding and releasing one.
 
 use crate::api::Api;
-use crate::api::auth::OnBehalfOf;
+use crate::api::auth::{CalledBy, OnBehalfOf};
 use crate::api::job_view::{accepted, previewed, released};
 use crate::api::jobs::job_request;
 use crate::api::path::LanePath;
@@ -153,8 +153,13 @@ impl<'a> LaneListView<'a> {
 }
 
 /// `GET /v1/lanes`: a page of lanes, in no order.
-pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
-    let request = lanes_request(&uri)?;
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    CalledBy(caller): CalledBy,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let mut request = lanes_request(&uri)?;
+    request.asked_by = caller.name.clone();
     let page = api
         .service
         .lanes(&request)

@@ -106,6 +106,7 @@ pub async fn list(
 ) -> Result<Response, Problem> {
     let mut request = list_request(&uri)?;
     request.filter.topic = topic_to_list(&caller, request.filter.topic.take())?;
+    request.asked_by = caller.name.clone();
     let page = api
         .service
         .list(&request)

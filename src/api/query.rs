@@ -163,6 +163,7 @@ pub fn lanes_request(uri: &Uri) -> Result<LaneListRequest, Problem> {
         cursor: parsed("cursor", cursor, &mut errors, |text| {
             checked_cursor(text, LONGEST_LANE_CURSOR)
         }),
+        asked_by: None,
     };
     if errors.is_empty() {
         Ok(request)

@@ -184,6 +184,7 @@ pub(super) async fn show(
         filter,
         limit: PAGE_SIZE,
         cursor,
+        asked_by: visit.caller()?.name.clone(),
     };
     let (status, (found, next)) = match filters.has_problem() {
         true => (StatusCode::UNPROCESSABLE_ENTITY, Default::default()),

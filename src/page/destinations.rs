@@ -65,6 +65,7 @@ pub(super) async fn show(
         state,
         limit: PAGE_SIZE,
         cursor,
+        asked_by: visit.caller()?.name.clone(),
     };
     let found = match is_bad_state {
         true => Default::default(),

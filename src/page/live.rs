@@ -131,7 +131,7 @@ impl LiveSubject {
                     // What has become of the first ones, which the page shows.
                     let (service, done) = (&page.service, JobResult::Done);
                     let changes = service
-                        .job_notifications(&job, done, None, JOB_CHANGES)
+                        .job_notifications(&job, done, None, JOB_CHANGES, None)
                         .await;
                     for changed in changes
                         .ok()?

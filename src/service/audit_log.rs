@@ -3,6 +3,7 @@
 use super::lookup::{display_cursor, parse_cursor};
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
+use crate::domain::api_key::ApiKeyName;
 use crate::journal::{AuditEntry, AuditFilter, JournalError, PersonAct};
 
 /// Which entries of the audit log to list.
@@ -14,6 +15,8 @@ pub struct AuditRequest {
     pub limit: usize,
     /// The cursor of the page before.
     pub cursor: Option<String>,
+    /// The API key of the caller; its lists wait for each other.
+    pub asked_by: Option<ApiKeyName>,
 }
 
 impl Service {
@@ -29,7 +32,7 @@ impl Service {
             ServiceError::NoJournal("list what people did, because a journal keeps it");
         let journal = self.journal().ok_or(no_journal)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
-        let _permit = self.list_limit.permit().await?;
+        let _permit = self.list_limit.permit(request.asked_by.as_ref()).await?;
         let reading = journal.audit_log(&request.filter, cursor, request.limit);
         let page = with_long_timeout(reading).await?;
         Ok((page.items, page.next.map(display_cursor)))

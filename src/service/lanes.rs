@@ -10,6 +10,7 @@ use super::later::{
 };
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
@@ -44,6 +45,8 @@ pub struct LaneListRequest {
     pub limit: usize,
     /// The `next` of the page before; `None` for the first page.
     pub cursor: Option<String>,
+    /// The API key of the caller; its lists wait for each other.
+    pub asked_by: Option<ApiKeyName>,
 }
 
 /// The answer to a release.
@@ -171,11 +174,12 @@ impl Service {
             lanes: Vec::new(),
             next: request.cursor.clone(),
         };
+        let asked_by = request.asked_by.as_ref();
         let mut journal_answers = true;
         for _ in 0..MOST_CALLS {
             let wanted = request.limit - page.lanes.len();
             let found = match page.next.as_deref().and_then(after_in_journal) {
-                Some(after) => match self.lanes_in_journal(after, wanted).await {
+                Some(after) => match self.lanes_in_journal(after, wanted, asked_by).await {
                     // What the schedule has is known without the journal. Whoever wants the rest asks with the cursor.
                     Err(error @ (ServiceError::Journal(_) | ServiceError::TooManyLists))
                         if page.next != request.cursor =>
@@ -228,11 +232,16 @@ impl Service {
 
     /// Lanes of which everything waits in the journal, in the order of their names: some of them, after this name. There is no
     /// permit while the schedule is asked.
-    async fn lanes_in_journal(&self, after: &str, wanted: usize) -> Result<LanePage, ServiceError> {
+    async fn lanes_in_journal(
+        &self,
+        after: &str,
+        wanted: usize,
+        asked_by: Option<&ApiKeyName>,
+    ) -> Result<LanePage, ServiceError> {
         let journal = self.journal().ok_or(ScheduleError::BadCursor)?;
         let limit = wanted.clamp(1, MOST_IN_JOURNAL);
         let names = {
-            let _permit = self.list_limit.permit().await?;
+            let _permit = self.list_limit.permit(asked_by).await?;
             with_long_timeout(journal.later_lanes(Some(after), limit)).await?
         };
         let next = match names.last() {
@@ -246,7 +255,7 @@ impl Service {
         let mut lanes = with_long_timeout(reading).await?;
         lanes.retain(|lane| !is_in_schedule(lane));
         if may_wait_in_journal(&lanes) {
-            let _permit = self.list_limit.permit().await?;
+            let _permit = self.list_limit.permit(asked_by).await?;
             with_long_timeout(find_later(journal, &mut lanes)).await?;
         }
         lanes.retain(|lane| lane.pending() > 0);

@@ -6,16 +6,23 @@
 //! of these connections at most, however many callers ask for one. What this server reads for itself asks for no permit here; nor
 //! does what it reads once a second for all visitors of the overview.
 //!
+//! API keys have fair turns. All callers of a key stand in a line of its own first, and as many of each line as may read stand in
+//! the line for the permits. So whoever asks for hundreds of lists stands behind itself, and another key is next, or next but one.
+//!
 //! The limit is outside of what reports to [`crate::health`]: a caller who gets no permit says nothing about the journal.
 //! Nobody may ask for a second permit while holding one, or two callers could wait for each other.
 
 use super::ServiceError;
+use crate::domain::api_key::ApiKeyName;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 /// Maximum number of these readings at a time: half of the connections with which a journal reads.
 const MOST_LISTS: usize = 2;
+/// Number of lines for API keys. Two keys rarely share one; then they have their turns together.
+const LINES: usize = 1_024;
 /// How long a caller waits while others read: as long as for a connection to PostgreSQL.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long a caller waits who can be answered without the reading.
@@ -25,57 +32,120 @@ const SHORT_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct ListLimit {
     permits: Semaphore,
+    lines: Vec<Semaphore>,
+    hasher: RandomState,
+}
+
+/// A permit to read a list. Given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct ListPermit<'limit> {
+    _permit: SemaphorePermit<'limit>,
+    /// Given back after the permit.
+    _turn: SemaphorePermit<'limit>,
 }
 
 impl Default for ListLimit {
     fn default() -> Self {
         Self {
             permits: Semaphore::new(MOST_LISTS),
+            lines: (0..LINES).map(|_| Semaphore::new(MOST_LISTS)).collect(),
+            hasher: RandomState::new(),
         }
     }
 }
 
 impl ListLimit {
-    /// Waits for a permit, at most [`LONGEST_WAIT`]. The reading is made while the permit is held.
+    /// Waits for a permit, at most [`LONGEST_WAIT`]. The reading is made while the permit is held. `asked_by`: the API key of the
+    /// caller; `None` for that of the settings, and where no key is needed.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyLists`] if none was given back until then.
-    pub(super) async fn permit(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
-        self.permit_within(LONGEST_WAIT).await
-    }
-
-    /// As [`ListLimit::permit`], for a caller who can be answered without the reading: waits for [`SHORT_WAIT`] at most.
-    ///
-    /// # Errors
-    /// As [`ListLimit::permit`].
-    pub(super) async fn permit_soon(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
-        self.permit_within(SHORT_WAIT).await
-    }
-
-    async fn permit_within(
+    /// [`ServiceError::TooManyLists`] if it was not this caller's turn until then.
+    pub(super) async fn permit(
         &self,
-        longest_wait: Duration,
-    ) -> Result<SemaphorePermit<'_>, ServiceError> {
-        let waiting = timeout(longest_wait, self.permits.acquire()).await;
+        asked_by: Option<&ApiKeyName>,
+    ) -> Result<ListPermit<'_>, ServiceError> {
+        let line = &self.lines[self.line_of(asked_by)];
+        let waiting = timeout(LONGEST_WAIT, async {
+            let turn = line.acquire().await?;
+            let permit = self.permits.acquire().await?;
+            Ok::<_, AcquireError>(ListPermit {
+                _permit: permit,
+                _turn: turn,
+            })
+        });
+        // The semaphores are never closed.
+        let permit = waiting.await.ok().and_then(Result::ok);
+        permit.ok_or(ServiceError::TooManyLists)
+    }
+
+    /// Waits for a permit for a short reading without which the caller can be answered, at most [`SHORT_WAIT`]. Nobody waits for
+    /// long behind those who ask for it, so they stand in no other line.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooManyLists`] if there was none until then.
+    pub(super) async fn permit_soon(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
+        let waiting = timeout(SHORT_WAIT, self.permits.acquire()).await;
         // The semaphore is never closed.
         let permit = waiting.ok().and_then(Result::ok);
         permit.ok_or(ServiceError::TooManyLists)
+    }
+
+    /// The line in which the callers of an API key stand.
+    fn line_of(&self, asked_by: Option<&ApiKeyName>) -> usize {
+        let hash = self.hasher.hash_one(asked_by);
+        usize::try_from(hash % LINES as u64).expect("invariant: below LINES")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::Instant;
+    use std::sync::Arc;
+    use tokio::task::JoinSet;
+    use tokio::time::{Instant, sleep};
+
+    /// How long a reading takes.
+    const READING: Duration = Duration::from_secs(1);
+
+    async fn read(limit: &ListLimit, asked_by: &ApiKeyName) -> Result<(), ServiceError> {
+        let _permit = limit.permit(Some(asked_by)).await?;
+        sleep(READING).await;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_for_very_many_lists_stands_behind_itself() {
+        let limit = Arc::new(ListLimit::default());
+        let name = |text: &str| ApiKeyName::parse(text).expect("a name");
+        let script = name("script");
+        let of_script = limit.line_of(Some(&script));
+        let desk = (0..)
+            .map(|number| name(&format!("desk-{number}")))
+            .find(|desk| limit.line_of(Some(desk)) != of_script)
+            .expect("one with a line of its own");
+        let mut asked = JoinSet::new();
+        for _ in 0..100 {
+            let (limit, script) = (limit.clone(), script.clone());
+            asked.spawn(async move { read(&limit, &script).await.is_ok() });
+        }
+        // Until all of them wait.
+        sleep(Duration::from_millis(10)).await;
+        let began = Instant::now();
+        read(&limit, &desk).await.expect("its turn");
+        assert!(began.elapsed() <= 2 * READING, "{:?}", began.elapsed());
+        let read = asked.join_all().await;
+        let many = read.into_iter().filter(|is_read| *is_read).count();
+        assert!((5..20).contains(&many), "{many}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_finds_two_lists_being_read_waits_and_gives_up() {
         let limit = ListLimit::default();
         let began = Instant::now();
-        let first = limit.permit().await.expect("free");
-        let second = limit.permit().await.expect("free");
+        let first = limit.permit(None).await.expect("free");
+        let second = limit.permit(None).await.expect("free");
         assert_eq!(began.elapsed(), Duration::ZERO);
-        let third = limit.permit().await;
+        let third = limit.permit(None).await;
         assert!(matches!(third, Err(ServiceError::TooManyLists)));
         assert!(began.elapsed() >= LONGEST_WAIT);
         let soon = Instant::now();
@@ -84,7 +154,7 @@ mod tests {
         assert!((SHORT_WAIT..LONGEST_WAIT).contains(&soon.elapsed()));
         drop(first);
         let again = Instant::now();
-        let third = limit.permit().await.expect("given back");
+        let third = limit.permit(None).await.expect("given back");
         assert_eq!(again.elapsed(), Duration::ZERO);
         drop((second, third));
     }
@@ -93,13 +163,13 @@ mod tests {
     async fn whoever_waits_gets_the_permit_of_a_list_that_ends() {
         let limit = ListLimit::default();
         let began = Instant::now();
-        let _first = limit.permit().await.expect("free");
-        let second = limit.permit().await.expect("free");
+        let _first = limit.permit(None).await.expect("free");
+        let second = limit.permit(None).await.expect("free");
         let reading = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(second);
         };
-        let (third, ()) = tokio::join!(limit.permit(), reading);
+        let (third, ()) = tokio::join!(limit.permit(None), reading);
         assert!(third.is_ok());
         assert!(began.elapsed() < LONGEST_WAIT);
     }

@@ -2,6 +2,7 @@
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError, snapshot_of};
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::attempt::Attempt;
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
@@ -35,6 +36,8 @@ pub struct ListRequest {
     /// Maximum number of notifications that are read for the page; `None` for what the journal allows. With a small number
     /// the answer comes soon, and may be a short page.
     pub most_scanned: Option<usize>,
+    /// The API key of the caller; its lists wait for each other.
+    pub asked_by: Option<ApiKeyName>,
 }
 
 /// Whether it is known which scheduled notifications have an attempt in flight. Only the schedule knows.
@@ -175,7 +178,7 @@ impl Service {
             Some(most) => journal.list_scanned(&filter, order, cursor, limit, most),
             None => journal.list(&filter, order, cursor, limit),
         };
-        let permit = self.list_limit.permit().await?;
+        let permit = self.list_limit.permit(request.asked_by.as_ref()).await?;
         let page = with_long_timeout(listing).await?;
         let is_short = page.items.len() < limit;
         if page.too_many_topics {

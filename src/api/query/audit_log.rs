@@ -27,6 +27,7 @@ pub fn audit_request(uri: &Uri) -> Result<AuditRequest, Problem> {
         },
         limit: parsed("limit", limit, &mut errors, parse_limit).unwrap_or(DEFAULT_ITEMS),
         cursor: parsed("cursor", cursor, &mut errors, parse_cursor),
+        asked_by: None,
     };
     if errors.is_empty() {
         Ok(request)
@@ -72,6 +73,7 @@ mod tests {
                 },
                 limit: 5,
                 cursor: Some("1-2".to_string()),
+                asked_by: None,
             }),
         );
         let longest = "a".repeat(LONGEST_ACTOR);

@@ -97,7 +97,7 @@ async fn answer(
 ) -> Result<Response, PageProblem> {
     let t = DestinationTexts::of(visit.language);
     let found = page.service.lane(lane).await?;
-    let newest = newest_of(page, lane).await;
+    let newest = newest_of(page, visit, lane).await;
     let frame = visit.frame(lane.as_str());
     let frame = match typed {
         None => frame.with_live(&LiveSubject::Lane(lane.clone()).to_text()),
@@ -125,13 +125,14 @@ async fn answer(
 }
 
 /// The newest notifications of a lane. The journal has an index for them. `None` if it has none or does not answer.
-async fn newest_of(page: &Page, lane: &Lane) -> Option<ListPage> {
+async fn newest_of(page: &Page, visit: &Visit, lane: &Lane) -> Option<ListPage> {
     let request = ListRequest {
         filter: Filter {
             lane: Some(lane.as_str().to_string()),
             ..Filter::default()
         },
         limit: MOST_ANSWERS,
+        asked_by: visit.caller().ok()?.name.clone(),
         ..ListRequest::default()
     };
     page.service.list(&request).await.ok()

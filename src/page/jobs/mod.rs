@@ -230,7 +230,9 @@ async fn answer(
         true => JobNotifications::default(),
         false => {
             let (service, cursor) = (&page.service, cursor.as_deref());
-            let reading = service.job_notifications(&job, result, cursor, NOTIFICATIONS_SHOWN);
+            let asked_by = visit.caller()?.name.as_ref();
+            let many = NOTIFICATIONS_SHOWN;
+            let reading = service.job_notifications(&job, result, cursor, many, asked_by);
             reading.await?
         }
     };

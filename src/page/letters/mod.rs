@@ -17,6 +17,7 @@ use super::texts::search::SearchTexts;
 use super::times::TimeTag;
 use super::visit::Visit;
 use crate::api::auth::topic_to_list;
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::role::Permission;
 use crate::journal::Filter;
 use crate::service::{ListPage, ListRequest};
@@ -89,7 +90,8 @@ pub(super) async fn show(
         match (topic_to_list(visit.caller()?, asked.clone()), asked) {
             (Ok(topic), _) => {
                 filter.topic = topic;
-                found = read(&page, filter, cursor.as_deref()).await?;
+                let asked_by = visit.caller()?.name.as_ref();
+                found = read(&page, filter, cursor.as_deref(), asked_by).await?;
             }
             (Err(_), Some(_)) => return Err(PageProblem::Topic),
             (Err(_), None) => problem = search.choose_topic,
@@ -140,6 +142,7 @@ async fn read(
     page: &Page,
     filter: Filter,
     cursor: Option<&str>,
+    asked_by: Option<&ApiKeyName>,
 ) -> Result<FoundLetters, PageProblem> {
     let cursor_is_first = cursor.is_none();
     let request = |limit, cursor: Option<&str>| ListRequest {
@@ -149,6 +152,7 @@ async fn read(
         limit,
         cursor: cursor.map(ToString::to_string),
         most_scanned: cursor_is_first.then_some(MOST_SCANNED_AT_FIRST),
+        asked_by: asked_by.cloned(),
     };
     let (list, whole) = (request(PAGE_SIZE, cursor), request(MOST_GROUPED, None));
     let list = page.service.dead_letters(&list);

@@ -281,6 +281,7 @@ async fn search(
             },
             most_scanned: filters.cursor.is_empty().then_some(MOST_SCANNED_AT_FIRST),
             cursor: Some(filters.cursor.clone()).filter(|cursor| !cursor.is_empty()),
+            asked_by: caller.name.clone(),
         };
         let by_end = filters.is_by_end() && way == SearchedAs::Everything;
         let listed = match by_end {

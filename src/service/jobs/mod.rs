@@ -20,6 +20,7 @@ mod trial;
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::call_rate::CallRate;
 use crate::domain::job::{
     BulkJob, DEFAULT_JOB_RATE, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState,
@@ -126,7 +127,7 @@ impl Service {
         selection: &JobSelection,
     ) -> Result<Counted, ServiceError> {
         let counted = {
-            let _permit = self.list_limit.permit().await?;
+            let _permit = self.list_limit.permit(asked_by(job).as_ref()).await?;
             count(journal, selection).await?
         };
         if counted.matched > 0 || counted.at_least {
@@ -155,7 +156,7 @@ impl Service {
             at_least,
             reasons,
         } = self.count_known(journal, job, selection).await?;
-        let _permit = self.list_limit.permit().await?;
+        let _permit = self.list_limit.permit(asked_by(job).as_ref()).await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
@@ -349,6 +350,12 @@ impl Service {
         self.job_wake.notify_one();
         Ok(())
     }
+}
+
+/// The API key with which a job is asked for: the actor begins with its name.
+fn asked_by(job: &BulkJob) -> Option<ApiKeyName> {
+    let (key, _) = job.actor.split_once('/').unwrap_or((&*job.actor, ""));
+    ApiKeyName::parse(key).ok()
 }
 
 /// The error of a job that was refused.

@@ -1,6 +1,7 @@
 //! What has become of the notifications of a job: those that it has changed, and those that it has not, with the reasons.
 
 use super::NO_JOBS;
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::attempt::Attempt;
 use crate::domain::job::{BulkJob, JobKind};
 use crate::domain::job_result::{JobReason, JobResult};
@@ -50,7 +51,8 @@ pub struct JobNotifications {
 
 impl Service {
     /// The notifications of a job that have this result, as they are now, in the order of their turns: at most `limit`,
-    /// after a cursor. A page of those that were changed may be short although there are more; it has a cursor then.
+    /// after a cursor. A page of those that were changed may be short although there are more; it has a cursor then. `asked_by`:
+    /// the API key of the caller, whose lists wait for each other.
     ///
     /// # Errors
     /// [`ServiceError::NoJournal`], [`ServiceError::BadCursor`], [`ServiceError::TooManyLists`], or the errors of the journal.
@@ -60,10 +62,11 @@ impl Service {
         result: JobResult,
         cursor: Option<&str>,
         limit: usize,
+        asked_by: Option<&ApiKeyName>,
     ) -> Result<JobNotifications, ServiceError> {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let cursor = cursor.map(parse_cursor).transpose()?;
-        let permit = self.list_limit.permit().await?;
+        let permit = self.list_limit.permit(asked_by).await?;
         let (mut items, next) = match result {
             JobResult::Done => changed(journal, job, cursor, limit).await?,
             JobResult::Skipped | JobResult::Failed => {
@@ -199,11 +202,15 @@ mod tests {
         let job = service.new_job(JobKind::Replay, default_rate(), &Actor::named("anna"), "");
         tokio::time::pause();
         for result in [JobResult::Done, JobResult::Skipped] {
-            let page = async || service.job_notifications(&job, result, None, 10).await;
+            let page = async || {
+                service
+                    .job_notifications(&job, result, None, 10, None)
+                    .await
+            };
             let found = page().await.expect("read");
             assert!(found.items.is_empty());
-            let first = service.list_limit.permit().await.expect("free");
-            let second = service.list_limit.permit().await.expect("free");
+            let first = service.list_limit.permit(None).await.expect("free");
+            let second = service.list_limit.permit(None).await.expect("free");
             assert!(matches!(page().await, Err(ServiceError::TooManyLists)));
             drop((first, second));
             assert!(page().await.is_ok());

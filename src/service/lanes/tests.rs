@@ -12,8 +12,8 @@ async fn a_destination_is_shown_without_what_waits_while_lists_are_read() {
         !shown.is_pending_at_least()
     };
     assert!(is_counted().await);
-    let first = service.list_limit.permit().await.expect("free");
-    let second = service.list_limit.permit().await.expect("free");
+    let first = service.list_limit.permit(None).await.expect("free");
+    let second = service.list_limit.permit(None).await.expect("free");
     let begun = tokio::time::Instant::now();
     assert!(!is_counted().await);
     assert!(begun.elapsed() < Duration::from_secs(1));
@@ -32,13 +32,14 @@ async fn a_list_leads_to_the_destinations_of_the_journal_while_other_lists_are_r
             state: None,
             limit: 10,
             cursor,
+            asked_by: None,
         };
         service.lanes(&request).await
     };
     let whole = page_after(None).await.expect("read");
     assert_eq!(whole.next, None);
-    let first = service.list_limit.permit().await.expect("free");
-    let second = service.list_limit.permit().await.expect("free");
+    let first = service.list_limit.permit(None).await.expect("free");
+    let second = service.list_limit.permit(None).await.expect("free");
     let short = page_after(None).await.expect("the schedule answers");
     assert_eq!(short.next.as_deref(), Some(IN_JOURNAL));
     let refused = page_after(short.next.clone()).await;
