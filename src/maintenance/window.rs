@@ -28,8 +28,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Notifications that are read and put in by one step.
-const PAGE: usize = 1_000;
+/// Notifications that are read and put in by one step. Both stores take a few milliseconds for that, for which attempts wait.
+const PAGE: usize = 250;
+/// Likewise, in a run that has much to load: more has come into the window lately than small pages bring, or nobody had the duty.
+const PAGE_OF_LONG_RUN: usize = 1_000;
+/// A run that brings what is due in a longer stretch than this has much to load, in milliseconds.
+const LONG_RUN_MS: i64 = 60_000;
 /// The rest between two steps: other calls to both stores go in between.
 const STEP_REST: Duration = Duration::from_millis(20);
 /// The rest between two runs. Each run brings what is due in a stretch of this length, so it is short: a long stretch
@@ -194,8 +198,15 @@ impl WindowLoader {
             }
             self.progress = None;
         }
-        let reads = PageReads::of(self.schedule.as_ref(), now_ms, PAGE, true);
         let after_ms = self.progress.map(|known| known.loaded_until_ms);
+        let stretch_ms = window
+            .load_until_ms(now_ms)
+            .saturating_sub(after_ms.unwrap_or(i64::MIN));
+        let page = match stretch_ms > LONG_RUN_MS {
+            true => PAGE_OF_LONG_RUN,
+            false => PAGE,
+        };
+        let reads = PageReads::of(self.schedule.as_ref(), now_ms, page, true);
         if after_ms.is_some_and(|after_ms| after_ms >= reads.until_ms) {
             return Ok(None);
         }

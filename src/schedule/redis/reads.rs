@@ -1,6 +1,6 @@
 //! The calls that only read. A call about certain entries goes to the partitions of their lanes.
 
-use super::bulk::{MOST_LOOKED_UP, holding};
+use super::bulk::holding;
 use super::by_partition;
 use super::partition::Partition;
 use super::reply::Item;
@@ -17,6 +17,8 @@ use redis::Value;
 
 /// Maximum number of partitions that are checked at a time.
 const AT_ONCE: usize = 16;
+/// Maximum number of entries that one script compares. It takes about a millisecond, for which attempts that are due wait.
+const MOST_COMPARED: usize = 100;
 
 #[async_trait]
 impl ScheduleReads for RedisSchedule {
@@ -51,7 +53,7 @@ impl ScheduleReads for RedisSchedule {
         let lanes = entries.iter().map(|entry| &entry.lane);
         let places = by_partition(lanes, self.partitions.len());
         for (partition, places) in self.partitions.iter().zip(places) {
-            for places in places.chunks(MOST_LOOKED_UP) {
+            for places in places.chunks(MOST_COMPARED) {
                 let context = &partition.context;
                 let mut command = context.call(&partition.holds);
                 for place in places {
