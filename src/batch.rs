@@ -1,9 +1,12 @@
 //! Calls a store in batches: while one call is in flight, the requests for the next call are collected.
 //!
-//! There is no timer. An idle store is called at once with a single request, and under load the batches
-//! become larger. Before a batch is collected, the other ready tasks of this thread usually run, because
-//! many of them are about to add a request. Only one call is in flight at a time, so requests keep their
-//! order.
+//! An idle store is called at once with a single request, and under load the batches become larger. Before a
+//! batch is collected, the other ready tasks of this thread usually run, because many of them are about to add
+//! a request. Only one call is in flight at a time, so requests keep their order.
+//!
+//! Between idle and busy, a fast store would be called for every few requests, and most of what a call costs it
+//! does not depend on their number. So calls whose replies may come a little later begin at least
+//! [`BatchLimits::spacing`] after the one before.
 //!
 //! A request that has waited too long, or whose caller has stopped waiting, is not executed. Otherwise,
 //! while a store does not answer, callers would wait for one time-out after the other, and their requests
@@ -25,6 +28,8 @@ pub struct BatchLimits {
     pub bytes: usize,
     /// Maximum number of requests in the queue. If the queue is full, callers wait for a place in it.
     pub queue: usize,
+    /// Shortest time from the beginning of a call to that of the next.
+    pub spacing: Duration,
 }
 
 /// How long a request may wait until its batch is called.
@@ -72,6 +77,7 @@ where
         let (queue, mut waiting) = mpsc::channel::<QueuedRequest<Request, Reply>>(limits.queue);
         tokio::spawn(async move {
             let mut held: Option<QueuedRequest<Request, Reply>> = None;
+            let mut next_call = Instant::now();
             loop {
                 let first = match held.take() {
                     Some(queued) => queued,
@@ -80,7 +86,10 @@ where
                         None => return,
                     },
                 };
-                tokio::task::yield_now().await;
+                match Instant::now() < next_call {
+                    true => tokio::time::sleep_until(next_call).await,
+                    false => tokio::task::yield_now().await,
+                }
                 if !first.is_wanted() {
                     continue;
                 }
@@ -102,6 +111,7 @@ where
                     requests.push(queued.request);
                     replies.push(queued.reply);
                 }
+                next_call = Instant::now() + limits.spacing;
                 // The call runs in a task of its own. If it panics, its callers get `BatchLost`, and the next
                 // batches are still called.
                 let results = tokio::spawn(call(requests)).await.unwrap_or_default();
@@ -151,6 +161,7 @@ mod tests {
             requests: 1,
             bytes: 1,
             queue: 1,
+            spacing: Duration::ZERO,
         };
         let batcher = Batcher::start(
             limits,
@@ -174,6 +185,7 @@ mod tests {
             requests: 1,
             bytes: 100,
             queue: 10,
+            spacing: Duration::ZERO,
         };
         let batcher = Arc::new(Batcher::start(limits, |_: &u8| 1, {
             let (gate, executed) = (gate.clone(), executed.clone());
@@ -212,6 +224,7 @@ mod tests {
             requests: 3,
             bytes: 100,
             queue: 10,
+            spacing: Duration::ZERO,
         };
         let batcher = Arc::new(Batcher::start(limits, |_: &usize| 40, {
             let gate = gate.clone();
@@ -245,5 +258,31 @@ mod tests {
         // A request has 40 bytes and a call at most 100, so a call has at most two requests.
         assert!(replies.iter().all(|reply| reply.1 <= 2), "{replies:?}");
         assert!(replies.iter().any(|reply| reply.1 == 2), "{replies:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_begin_some_time_after_the_one_before_and_an_idle_store_is_called_at_once() {
+        let spacing = Duration::from_millis(3);
+        let limits = BatchLimits {
+            requests: 10,
+            bytes: 100,
+            queue: 10,
+            spacing,
+        };
+        let begun = Instant::now();
+        let batcher = Batcher::start(
+            limits,
+            |_: &()| 1,
+            move |requests: Vec<()>| async move {
+                let called = (begun.elapsed(), requests.len());
+                requests.into_iter().map(|()| called).collect()
+            },
+        );
+        let call = || async { batcher.call(()).await.expect("executed") };
+        assert_eq!(call().await, (Duration::ZERO, 1));
+        // These come while the next call has to wait, and so are one call.
+        assert_eq!(tokio::join!(call(), call()), ((spacing, 2), (spacing, 2)));
+        tokio::time::advance(2 * spacing).await;
+        assert_eq!(call().await, (3 * spacing, 1));
     }
 }

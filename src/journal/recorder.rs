@@ -1,8 +1,8 @@
 //! Group commit: many callers share one transaction.
 //!
 //! Registrations and recordings come one by one from hundreds of tasks, and each commit costs a disk flush.
-//! The recorder passes them to the journal in batches, which are larger under load. No request waits for a
-//! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way, and so is raising fences.
+//! The recorder passes them to the journal in batches, which are larger under load ([`crate::batch`]). Look-ups of notifications
+//! and bodies are grouped in the same way, and so is raising fences.
 
 use super::{Journal, JournalError, Pending, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
@@ -11,12 +11,22 @@ use crate::domain::snapshot::Snapshot;
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The limits of a batch of registrations, and of a batch of recordings.
+/// The limits of a batch of registrations.
 const WRITES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
+    spacing: Duration::ZERO,
+};
+/// Shortest time from the beginning of a batch to that of the next, where nobody waits for each reply: attempts are recorded when
+/// they are over, and what is claimed is read some milliseconds before it is due. Of several servers, each has its own batches.
+const SPACING: Duration = Duration::from_millis(3);
+/// The limits of a batch of recordings.
+const RECORDINGS: BatchLimits = BatchLimits {
+    spacing: SPACING,
+    ..WRITES
 };
 /// The limits of a batch of registrations with a place in an order. PostgreSQL executes several statements for each, so
 /// other registrations do not wait for them, and none of them waits for many.
@@ -29,11 +39,13 @@ const BODIES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
+    spacing: Duration::ZERO,
 };
 /// The limits of a batch of fences that are raised together. After Redis has lost its data, that is done before each
 /// attempt.
 const FENCES: BatchLimits = BatchLimits {
     bytes: usize::MAX,
+    spacing: SPACING,
     ..WRITES
 };
 /// The limits of a batch of look-ups.
@@ -41,6 +53,12 @@ const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
     bytes: usize::MAX,
     queue: 16_384,
+    spacing: Duration::ZERO,
+};
+/// The limits of a batch of notifications that are read because they were claimed.
+const CLAIMED: BatchLimits = BatchLimits {
+    spacing: SPACING,
+    ..LOOK_UPS
 };
 
 /// A journal whose writes and look-ups of single notifications are grouped into batches.
@@ -77,7 +95,7 @@ impl Recorder {
             })
         };
         let (registrations, ordered) = (start_registrations(WRITES), start_registrations(ORDERED));
-        let recordings = Batcher::start(WRITES, size_of_recording, {
+        let recordings = Batcher::start(RECORDINGS, size_of_recording, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
         });
@@ -89,7 +107,7 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.fence(all))
         });
-        let pendings = Batcher::start(LOOK_UPS, |_| 0, {
+        let pendings = Batcher::start(CLAIMED, |_| 0, {
             let journal = journal.clone();
             move |batch| {
                 execute(journal.clone(), batch, |to, all| {

@@ -46,6 +46,7 @@ const CHANGES: BatchLimits = BatchLimits {
     requests: 128,
     bytes: 1024 * 1024,
     queue: 4_096,
+    spacing: Duration::ZERO,
 };
 
 /// Whether these options need a directory.

@@ -21,16 +21,19 @@ use crate::schedule::{
 };
 use redis::Cmd;
 use std::sync::Arc;
+use std::time::Duration;
 
 const REGISTRATIONS: BatchLimits = BatchLimits {
     requests: 128,
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
+    spacing: Duration::ZERO,
 };
 const SETTLEMENTS: BatchLimits = BatchLimits {
     requests: 128,
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
+    spacing: Duration::ZERO,
 };
 
 /// A report to settle.lua is a number of milliseconds times this, plus the number of an outcome.
