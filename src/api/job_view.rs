@@ -133,7 +133,7 @@ impl<'a> JobView<'a> {
     }
 
     /// The view of a job in the answer to the request for it. If somebody holds the lane to which the job makes calls, it says so:
-    /// whoever takes the job for calls would wait for them in vain.
+    /// whoever takes the job for calls would wait for calls that are not made.
     fn asked_for(job: &'a BulkJob, hold: Option<&LaneHold>) -> Self {
         Self {
             warning: hold.map(calls_wait),

@@ -20,8 +20,9 @@ const WRITES: BatchLimits = BatchLimits {
     queue: 4_096,
     spacing: Duration::ZERO,
 };
-/// Shortest time from the beginning of a batch to that of the next, where nobody waits for each reply: attempts are recorded when
-/// they are over, and what is claimed is read some milliseconds before it is due. Of several servers, each has its own batches.
+/// Shortest time from the beginning of a batch to that of the next, where no caller of the API waits: attempts are recorded when
+/// they are over, and what is claimed is usually read some milliseconds before it is due. What is overdue begins up to 4 ms later by
+/// that, and a lane gets a place back as much later. Of several servers, each has its own batches.
 const SPACING: Duration = Duration::from_millis(3);
 /// The limits of a batch of recordings.
 const RECORDINGS: BatchLimits = BatchLimits {

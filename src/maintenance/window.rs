@@ -30,10 +30,12 @@ use std::time::Duration;
 
 /// Notifications that are read and put in by one step. Both stores take a few milliseconds for that, for which attempts wait.
 const PAGE: usize = 250;
-/// Likewise, in a run that has much to load: more has come into the window lately than small pages bring, or nobody had the duty.
+/// Likewise, in a run that has much to load: more has come into the window lately than small pages bring, or nobody had the duty
+/// for some time.
 const PAGE_OF_LONG_RUN: usize = 1_000;
-/// A run that brings what is due in a longer stretch than this has much to load, in milliseconds.
-const LONG_RUN_MS: i64 = 60_000;
+/// A run that brings what is due in a longer stretch than this has much to load, in milliseconds. Usually a stretch is as long as the
+/// rest between two runs and the run before together. A quarter of the shortest half of a horizon.
+const LONG_RUN_MS: i64 = 15_000;
 /// The rest between two steps: other calls to both stores go in between.
 const STEP_REST: Duration = Duration::from_millis(20);
 /// The rest between two runs. Each run brings what is due in a stretch of this length, so it is short: a long stretch
@@ -199,13 +201,7 @@ impl WindowLoader {
             self.progress = None;
         }
         let after_ms = self.progress.map(|known| known.loaded_until_ms);
-        let stretch_ms = window
-            .load_until_ms(now_ms)
-            .saturating_sub(after_ms.unwrap_or(i64::MIN));
-        let page = match stretch_ms > LONG_RUN_MS {
-            true => PAGE_OF_LONG_RUN,
-            false => PAGE,
-        };
+        let page = page_of_run(after_ms, window.load_until_ms(now_ms));
         let reads = PageReads::of(self.schedule.as_ref(), now_ms, page, true);
         if after_ms.is_some_and(|after_ms| after_ms >= reads.until_ms) {
             return Ok(None);
@@ -282,6 +278,15 @@ impl WindowLoader {
     }
 }
 
+/// How many notifications the pages of a run have that brings what is due in this stretch, in milliseconds since 1970. `None`: from
+/// the first on.
+fn page_of_run(after_ms: Option<i64>, until_ms: i64) -> usize {
+    match after_ms.map(|after_ms| until_ms.saturating_sub(after_ms)) {
+        Some(..=LONG_RUN_MS) => PAGE,
+        _ => PAGE_OF_LONG_RUN,
+    }
+}
+
 impl Duty for WindowLoader {
     type Outcome = Restored;
 
@@ -319,5 +324,23 @@ impl Duty for WindowLoader {
                 "notifications that are due soon were loaded from the journal into the schedule"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_brings_a_long_stretch_has_large_pages() {
+        let now_ms = 1_795_163_400_000;
+        let of_stretch = |stretch_ms| page_of_run(Some(now_ms - stretch_ms), now_ms);
+        for stretch_ms in [-LONG_RUN_MS, 0, 5_000, LONG_RUN_MS] {
+            assert_eq!(of_stretch(stretch_ms), PAGE, "{stretch_ms}");
+        }
+        assert_eq!(of_stretch(LONG_RUN_MS + 1), PAGE_OF_LONG_RUN);
+        assert_eq!(page_of_run(None, now_ms), PAGE_OF_LONG_RUN);
+        assert_eq!(page_of_run(Some(now_ms), i64::MAX), PAGE_OF_LONG_RUN);
+        assert_eq!(page_of_run(Some(i64::MAX), i64::MAX), PAGE);
     }
 }

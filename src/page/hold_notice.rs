@@ -1,4 +1,4 @@
-//! The notice that a destination is held, which stands where calls to it are expected.
+//! The notice that a destination is held, which is shown where calls to it are expected.
 
 use super::language::Language;
 use super::texts::waiting::{HoldTexts, held_by};

@@ -11,6 +11,7 @@ use super::session::Session;
 use super::visit::Visit;
 use crate::api::key_places::PlaceOfKey;
 use crate::domain::activity::MINUTE_MS;
+use crate::domain::api_key::ApiKeyName;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId};
 use crate::domain::job_result::JobResult;
@@ -100,8 +101,8 @@ impl LiveSubject {
         }
     }
 
-    /// A number that is another one after a change. `None` if it cannot be read now.
-    async fn version(&self, page: &Page) -> Option<u64> {
+    /// A number that is another one after a change. `None` if it cannot be read now. `asked_by`: the API key of the visitor.
+    async fn version(&self, page: &Page, asked_by: Option<&ApiKeyName>) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         match self {
             Self::Notification(key) => {
@@ -118,6 +119,10 @@ impl LiveSubject {
             }
             Self::Lane(lane) => {
                 let status = page.service.lane(lane).await.ok()?;
+                // If that cannot be told now, it has not changed.
+                if status.held_until_ms != i64::MAX && status.later_in_journal.is_none() {
+                    return None;
+                }
                 format!("{status:?}").hash(&mut hasher);
             }
             Self::Endpoint(name) => {
@@ -131,7 +136,7 @@ impl LiveSubject {
                     // What has become of the first ones, which the page shows.
                     let (service, done) = (&page.service, JobResult::Done);
                     let changes = service
-                        .job_notifications(&job, done, None, JOB_CHANGES, None)
+                        .job_notifications(&job, done, None, JOB_CHANGES, asked_by)
                         .await;
                     for changed in changes
                         .ok()?
@@ -185,6 +190,7 @@ struct EventStream {
     page: Arc<Page>,
     session: Option<Session>,
     subject: LiveSubject,
+    asked_by: Option<ApiKeyName>,
     last: LastVersion,
     version: Option<u64>,
     looks: u32,
@@ -216,6 +222,7 @@ pub(super) async fn events(
     let mut watched = EventStream {
         last: page.versions.of(&subject),
         session: visit.session.clone(),
+        asked_by: visit.caller()?.name.clone(),
         page,
         subject,
         version: None,
@@ -250,7 +257,8 @@ impl EventStream {
         {
             return version;
         }
-        let version = self.subject.version(&self.page).await;
+        let version = self.subject.version(&self.page, self.asked_by.as_ref());
+        let version = version.await;
         *last = Some((Instant::now(), version));
         version
     }

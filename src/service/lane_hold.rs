@@ -1,7 +1,7 @@
 //! Whether somebody holds the lane to which calls are to be made: what is said beside an answer that does not depend on it.
 
 use super::Service;
-use super::timeouts::with_timeout;
+use super::timeouts::with_short_timeout;
 use crate::domain::job::JobKind;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::lane::Lane;
@@ -27,7 +27,7 @@ pub fn calls_wait(hold: &LaneHold) -> String {
 impl Service {
     /// Who holds a lane; `None` if nobody does, or if the schedule does not say.
     pub async fn hold_of(&self, lane: &Lane) -> Option<LaneHold> {
-        match with_timeout(self.schedule.lane(lane)).await {
+        match with_short_timeout(self.schedule.lane(lane)).await {
             Ok(status) => status.settings.hold,
             Err(error) => {
                 tracing::debug!(%lane, %error, "the schedule could not say whether a destination is held");

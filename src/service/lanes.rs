@@ -174,22 +174,27 @@ impl Service {
             lanes: Vec::new(),
             next: request.cursor.clone(),
         };
-        let asked_by = request.asked_by.as_ref();
         let mut journal_answers = true;
         for _ in 0..MOST_CALLS {
             let wanted = request.limit - page.lanes.len();
             let found = match page.next.as_deref().and_then(after_in_journal) {
-                Some(after) => match self.lanes_in_journal(after, wanted, asked_by).await {
+                Some(after) => {
                     // What the schedule has is known without the journal. Whoever wants the rest asks with the cursor.
-                    Err(error @ (ServiceError::Journal(_) | ServiceError::TooManyLists))
-                        if page.next != request.cursor =>
-                    {
-                        tracing::debug!(%error, "the journal could not say which destinations have something waiting in it alone");
-                        journal_answers = false;
-                        break;
+                    let asked_for = match page.next == request.cursor {
+                        true => Some(request.asked_by.as_ref()),
+                        false => None,
+                    };
+                    match self.lanes_in_journal(after, wanted, asked_for).await {
+                        Err(error @ (ServiceError::Journal(_) | ServiceError::TooManyLists))
+                            if asked_for.is_none() =>
+                        {
+                            tracing::debug!(%error, "the journal could not say which destinations have something waiting in it alone");
+                            journal_answers = false;
+                            break;
+                        }
+                        found => found?,
                     }
-                    found => found?,
-                },
+                }
                 None => {
                     let reading = self.schedule.lanes(selection, page.next.as_deref(), wanted);
                     let mut found = with_long_timeout(reading).await?;
@@ -231,17 +236,22 @@ impl Service {
     }
 
     /// Lanes of which everything waits in the journal, in the order of their names: some of them, after this name. There is no
-    /// permit while the schedule is asked.
+    /// permit while the schedule is asked. `asked_for`: the API key of a caller who cannot be answered without them; `None` for one
+    /// who can.
     async fn lanes_in_journal(
         &self,
         after: &str,
         wanted: usize,
-        asked_by: Option<&ApiKeyName>,
+        asked_for: Option<Option<&ApiKeyName>>,
     ) -> Result<LanePage, ServiceError> {
+        let permit = async || match asked_for {
+            Some(asked_by) => self.list_limit.permit(asked_by).await,
+            None => self.list_limit.permit_soon().await,
+        };
         let journal = self.journal().ok_or(ScheduleError::BadCursor)?;
         let limit = wanted.clamp(1, MOST_IN_JOURNAL);
         let names = {
-            let _permit = self.list_limit.permit(asked_by).await?;
+            let _permit = permit().await?;
             with_long_timeout(journal.later_lanes(Some(after), limit)).await?
         };
         let next = match names.last() {
@@ -255,7 +265,7 @@ impl Service {
         let mut lanes = with_long_timeout(reading).await?;
         lanes.retain(|lane| !is_in_schedule(lane));
         if may_wait_in_journal(&lanes) {
-            let _permit = self.list_limit.permit(asked_by).await?;
+            let _permit = permit().await?;
             with_long_timeout(find_later(journal, &mut lanes)).await?;
         }
         lanes.retain(|lane| lane.pending() > 0);
@@ -284,7 +294,8 @@ impl Service {
             },
         };
         // Also if nothing of it changes: the schedule may still have a hold that the journal has no more.
-        let status = self.change_hold(lane, Some(hold), actor, reason).await?;
+        self.change_hold(lane, Some(hold), actor, reason).await?;
+        let status = self.lane(lane).await?;
         Ok(HoldReply { status, before })
     }
 
@@ -321,7 +332,7 @@ impl Service {
         hold: Option<LaneHold>,
         actor: Actor,
         reason: &str,
-    ) -> Result<LaneStatus, ServiceError> {
+    ) -> Result<(), ServiceError> {
         let is_held = hold.is_some();
         let order = LaneOrder {
             lane: lane.clone(),
@@ -340,7 +351,7 @@ impl Service {
                 }
                 false => tracing::info!(%lane, actor, reason, "a lane is released"),
             }
-            service.lane(lane).await
+            Ok(())
         });
         changing
             .await

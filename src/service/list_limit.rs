@@ -4,10 +4,11 @@
 //! Such a reading may look at very many rows. All calls that read share a few connections to the journal, and those who wait
 //! for one are served in turn: also the attempts, the loading of what is due soon, and the API keys. So lists may take half
 //! of these connections at most, however many callers ask for one. What this server reads for itself asks for no permit here; nor
-//! does what it reads once a second for all visitors of the overview.
+//! does what it reads once a second for all visitors of the overview. What it reads once a second for the visitors of a job does.
 //!
-//! API keys have fair turns. All callers of a key stand in a line of its own first, and as many of each line as may read stand in
-//! the line for the permits. So whoever asks for hundreds of lists stands behind itself, and another key is next, or next but one.
+//! API keys are served in turn. The callers of each key wait in a queue of its own first, and at most two of each queue wait for
+//! a permit. So one key that asks for hundreds of lists delays another by two readings at most, and each further key by two more. A
+//! reading may take longer than a caller waits, so two very long ones still make others give up.
 //!
 //! The limit is outside of what reports to [`crate::health`]: a caller who gets no permit says nothing about the journal.
 //! Nobody may ask for a second permit while holding one, or two callers could wait for each other.
@@ -21,8 +22,8 @@ use tokio::time::timeout;
 
 /// Maximum number of these readings at a time: half of the connections with which a journal reads.
 const MOST_LISTS: usize = 2;
-/// Number of lines for API keys. Two keys rarely share one; then they have their turns together.
-const LINES: usize = 1_024;
+/// Number of queues of API keys. Two keys rarely share one; then they have their turns together.
+const QUEUES: usize = 1_024;
 /// How long a caller waits while others read: as long as for a connection to PostgreSQL.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long a caller waits who can be answered without the reading.
@@ -32,7 +33,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct ListLimit {
     permits: Semaphore,
-    lines: Vec<Semaphore>,
+    queues: Vec<Semaphore>,
     hasher: RandomState,
 }
 
@@ -40,15 +41,15 @@ pub(super) struct ListLimit {
 #[derive(Debug)]
 pub(super) struct ListPermit<'limit> {
     _permit: SemaphorePermit<'limit>,
-    /// Given back after the permit.
-    _turn: SemaphorePermit<'limit>,
+    /// The place in the queue of the key, if it waited there. Given back after the permit.
+    _place: Option<SemaphorePermit<'limit>>,
 }
 
 impl Default for ListLimit {
     fn default() -> Self {
         Self {
             permits: Semaphore::new(MOST_LISTS),
-            lines: (0..LINES).map(|_| Semaphore::new(MOST_LISTS)).collect(),
+            queues: (0..QUEUES).map(|_| Semaphore::new(MOST_LISTS)).collect(),
             hasher: RandomState::new(),
         }
     }
@@ -64,13 +65,13 @@ impl ListLimit {
         &self,
         asked_by: Option<&ApiKeyName>,
     ) -> Result<ListPermit<'_>, ServiceError> {
-        let line = &self.lines[self.line_of(asked_by)];
+        let queue = &self.queues[self.queue_of(asked_by)];
         let waiting = timeout(LONGEST_WAIT, async {
-            let turn = line.acquire().await?;
+            let place = queue.acquire().await?;
             let permit = self.permits.acquire().await?;
             Ok::<_, AcquireError>(ListPermit {
                 _permit: permit,
-                _turn: turn,
+                _place: Some(place),
             })
         });
         // The semaphores are never closed.
@@ -79,21 +80,25 @@ impl ListLimit {
     }
 
     /// Waits for a permit for a short reading without which the caller can be answered, at most [`SHORT_WAIT`]. Nobody waits for
-    /// long behind those who ask for it, so they stand in no other line.
+    /// long behind those who ask for it, so they wait in no other queue.
     ///
     /// # Errors
     /// [`ServiceError::TooManyLists`] if there was none until then.
-    pub(super) async fn permit_soon(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
+    pub(super) async fn permit_soon(&self) -> Result<ListPermit<'_>, ServiceError> {
         let waiting = timeout(SHORT_WAIT, self.permits.acquire()).await;
         // The semaphore is never closed.
         let permit = waiting.ok().and_then(Result::ok);
-        permit.ok_or(ServiceError::TooManyLists)
+        let permit = permit.ok_or(ServiceError::TooManyLists)?;
+        Ok(ListPermit {
+            _permit: permit,
+            _place: None,
+        })
     }
 
-    /// The line in which the callers of an API key stand.
-    fn line_of(&self, asked_by: Option<&ApiKeyName>) -> usize {
+    /// The queue of an API key.
+    fn queue_of(&self, asked_by: Option<&ApiKeyName>) -> usize {
         let hash = self.hasher.hash_one(asked_by);
-        usize::try_from(hash % LINES as u64).expect("invariant: below LINES")
+        usize::try_from(hash % QUEUES as u64).expect("invariant: below QUEUES")
     }
 }
 
@@ -114,15 +119,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_asks_for_very_many_lists_stands_behind_itself() {
+    async fn whoever_asks_for_very_many_lists_waits_behind_itself() {
         let limit = Arc::new(ListLimit::default());
         let name = |text: &str| ApiKeyName::parse(text).expect("a name");
         let script = name("script");
-        let of_script = limit.line_of(Some(&script));
+        let of_script = limit.queue_of(Some(&script));
         let desk = (0..)
             .map(|number| name(&format!("desk-{number}")))
-            .find(|desk| limit.line_of(Some(desk)) != of_script)
-            .expect("one with a line of its own");
+            .find(|desk| limit.queue_of(Some(desk)) != of_script)
+            .expect("one with a queue of its own");
         let mut asked = JoinSet::new();
         for _ in 0..100 {
             let (limit, script) = (limit.clone(), script.clone());

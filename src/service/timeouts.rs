@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Longest wait for one call.
 const LONGEST_CALL: Duration = Duration::from_secs(3);
+/// Longest wait for a call without which the caller can be answered.
+const LONGEST_ADDITION: Duration = Duration::from_millis(500);
 /// Longest wait for a call that may have to read much.
 const LONGEST_READ: Duration = Duration::from_secs(8);
 
@@ -45,6 +47,13 @@ pub(super) async fn with_timeout<T, E: TooLate>(
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     within(LONGEST_CALL, call).await
+}
+
+/// Waits for a call without which the caller can be answered, at most [`LONGEST_ADDITION`].
+pub(super) async fn with_short_timeout<T, E: TooLate>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    within(LONGEST_ADDITION, call).await
 }
 
 /// Waits for a call that may have to read much, at most [`LONGEST_READ`].

@@ -105,7 +105,7 @@ struct NotificationDocument<'a> {
     /// What became of its endpoint; empty if that is as it was.
     loss: &'static str,
     /// Whether it is never sent to the endpoint of this name.
-    is_loss_grave: bool,
+    is_loss_serious: bool,
 }
 
 /// What is shown of a payload that is masked.
@@ -245,7 +245,7 @@ async fn answer(
         loss: loss.map_or("", |loss| {
             texts::endpoint_loss::in_words(loss, snapshot.state, visit.language)
         }),
-        is_loss_grave: loss == Some(EndpointLoss::MadeAgain),
+        is_loss_serious: loss == Some(EndpointLoss::MadeAgain),
     };
     document(status, &shown)
 }

@@ -352,7 +352,8 @@ impl Service {
     }
 }
 
-/// The API key with which a job is asked for: the actor begins with its name.
+/// In whose queue counting for a job waits ([`Service::list_limit`]): that of the API key with whose name its actor begins. The key of
+/// the settings may name a person instead, who then has a queue alone.
 fn asked_by(job: &BulkJob) -> Option<ApiKeyName> {
     let (key, _) = job.actor.split_once('/').unwrap_or((&*job.actor, ""));
     ApiKeyName::parse(key).ok()

@@ -40,7 +40,9 @@ async fn a_list_leads_to_the_destinations_of_the_journal_while_other_lists_are_r
     assert_eq!(whole.next, None);
     let first = service.list_limit.permit(None).await.expect("free");
     let second = service.list_limit.permit(None).await.expect("free");
+    let begun = tokio::time::Instant::now();
     let short = page_after(None).await.expect("the schedule answers");
+    assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(short.next.as_deref(), Some(IN_JOURNAL));
     let refused = page_after(short.next.clone()).await;
     assert!(matches!(refused, Err(ServiceError::TooManyLists)));
