@@ -147,6 +147,20 @@ pub struct Limits {
     pub early_ms: i64,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// Those of a schedule of a test to which they do not matter.
+    pub(crate) const OF_TESTS: Self = Self {
+        lane_start: 2,
+        lane_cap: 16,
+        lease_ms: 60_000,
+        remember_ms: None,
+        settings_source: SettingsSource::Schedule,
+        window: Window::WHOLE,
+        early_ms: 0,
+    };
+}
+
 /// Where the settings of lanes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingsSource {

@@ -5,9 +5,9 @@ use crate::clock::ManualClock;
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::journal::timeless::TimelessJournal;
+use crate::schedule::Limits;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::window::Window;
-use crate::schedule::{Limits, SettingsSource};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,8 @@ pub(super) async fn service_over_empty_stores(dir: &Path) -> Service {
     let journal = SqliteJournal::open(&dir.join("journal.db"), "test").await;
     let journal = TimelessJournal::over(Arc::new(journal.expect("it opens")));
     let limits = Limits {
-        lane_start: 2,
-        lane_cap: 16,
-        lease_ms: 60_000,
-        remember_ms: None,
-        settings_source: SettingsSource::Schedule,
         window: Window::of(Duration::from_secs(3_600)),
-        early_ms: 0,
+        ..Limits::OF_TESTS
     };
     let schedule = MemorySchedule::new(Arc::new(ManualClock::at(1_000_000)), limits);
     let recorder = Arc::new(Recorder::start(Arc::new(journal)));

@@ -17,9 +17,8 @@ use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::decorator::{JournalCall, JournalDecorator};
 use crate::journal::sqlite::SqliteJournal;
+use crate::schedule::Limits;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::window::Window;
-use crate::schedule::{Limits, SettingsSource};
 use crate::telemetry::metrics::Metrics;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -91,16 +90,10 @@ impl Scene {
             clock: clock.clone(),
             failures: Mutex::new(failures.iter().copied().collect()),
         });
-        let limits = Limits {
-            lane_start: 2,
-            lane_cap: 16,
-            lease_ms: 60_000,
-            remember_ms: None,
-            settings_source: SettingsSource::Schedule,
-            window: Window::WHOLE,
-            early_ms: 0,
-        };
-        let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
+        let schedule = Arc::new(MemorySchedule::new(
+            Arc::new(clock.clone()),
+            Limits::OF_TESTS,
+        ));
         let recorder = Arc::new(Recorder::start(journal.clone()));
         let client = HttpClient::new(HttpClientSettings {
             filter: AddressFilter {

@@ -155,23 +155,16 @@ mod tests {
     use crate::domain::call_rate::CallRate;
     use crate::domain::job::JobKind;
     use crate::journal::Actor;
+    use crate::schedule::Limits;
     use crate::schedule::memory::MemorySchedule;
-    use crate::schedule::window::Window;
-    use crate::schedule::{Limits, SettingsSource};
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_job_has_its_next_step_at_once_when_the_clock_is_set_back() {
         let clock = ManualClock::at(10_000_000);
-        let limits = Limits {
-            lane_start: 2,
-            lane_cap: 16,
-            lease_ms: 60_000,
-            remember_ms: None,
-            settings_source: SettingsSource::Schedule,
-            window: Window::WHOLE,
-            early_ms: 0,
-        };
-        let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
+        let schedule = Arc::new(MemorySchedule::new(
+            Arc::new(clock.clone()),
+            Limits::OF_TESTS,
+        ));
         let service = Arc::new(Service::new(None, schedule));
         let rate = CallRate::per_second(0.001).expect("a rate");
         let job = service.new_job(JobKind::Cancel, rate, &Actor::named("anna"), "");

@@ -9,9 +9,8 @@ use crate::journal::decorator::{JournalCall, JournalDecorator};
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::journal::{ExpectedVersion, Journal, JournalError, JournalJobs as _, SettingEndpoint};
+use crate::schedule::Limits;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::window::Window;
-use crate::schedule::{Limits, SettingsSource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -85,17 +84,8 @@ async fn nothing_is_counted_while_another_job_is_in_the_way() {
         };
         store.set(&setting).await.expect("set");
     }
-    let limits = Limits {
-        lane_start: 2,
-        lane_cap: 16,
-        lease_ms: 60_000,
-        remember_ms: None,
-        settings_source: SettingsSource::Schedule,
-        window: Window::WHOLE,
-        early_ms: 0,
-    };
     let clock = Arc::new(ManualClock::at(1_000_000));
-    let schedule = Arc::new(MemorySchedule::new(clock, limits));
+    let schedule = Arc::new(MemorySchedule::new(clock, Limits::OF_TESTS));
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let mut service = Service::new(Some(recorder), schedule);
     service.endpoints = Arc::new(Endpoints::open(Some(store), None).await.expect("read"));

@@ -13,8 +13,7 @@ use crate::journal::Actor;
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::window::Window;
-use crate::schedule::{CLOCKS_APART_MS, Limits, ScheduleError, SettingsSource};
+use crate::schedule::{CLOCKS_APART_MS, Limits, ScheduleError};
 use crate::service::{BulkRequest, LaneRetryRequest};
 use bytes::Bytes;
 
@@ -23,16 +22,7 @@ fn schedule() -> Arc<MemorySchedule> {
 }
 
 fn schedule_with(clock: ManualClock) -> Arc<MemorySchedule> {
-    let limits = Limits {
-        lane_start: 2,
-        lane_cap: 16,
-        lease_ms: 60_000,
-        remember_ms: None,
-        settings_source: SettingsSource::Schedule,
-        window: Window::WHOLE,
-        early_ms: 0,
-    };
-    Arc::new(MemorySchedule::new(Arc::new(clock), limits))
+    Arc::new(MemorySchedule::new(Arc::new(clock), Limits::OF_TESTS))
 }
 
 fn rate(per_second: f64) -> CallRate {
