@@ -18,6 +18,7 @@ use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::lane_health::LaneReport;
 use crate::domain::later::is_far;
 use crate::domain::lease::LeaseToken;
@@ -291,7 +292,7 @@ impl Service {
                     with_timeout(self.schedule.end_reservation(token, reservation)).await?;
                 let is_asked_for = is_put && snapshot.progress.retry_at_ms.is_some();
                 if call_now && is_asked_for && settled == Settled::Done {
-                    self.ask_for_call(snapshot).await;
+                    self.ask_for_call(snapshot.key_in_lane()).await;
                 }
                 settled
             }
@@ -299,39 +300,41 @@ impl Service {
         Ok(settled)
     }
 
-    /// Has the attempt that was asked for of a notification that was just put in not wait until its destination is probed
-    /// next: a lease of its entry can say that, and the lease of a key cannot. If this fails, the attempt is made with the
+    /// Has the next call to the destination of a notification not wait until it is probed next: a lease of its entry can say
+    /// that, and the lease of a key cannot. `false` if the entry could not be leased. If this fails, the call is made with the
     /// next probe.
-    async fn ask_for_call(&self, snapshot: &Snapshot) {
+    pub(super) async fn ask_for_call(&self, key: KeyInLane) -> bool {
+        let notification = key.key.clone();
         let asking = async {
-            if !self.schedule.lane(&snapshot.lane).await?.is_probing {
-                return Ok(());
+            if !self.schedule.lane(&key.lane).await?.is_probing {
+                return Ok(true);
             }
-            let request = LeaseRequest::for_repair(snapshot.key_in_lane());
-            // It may have been claimed already.
+            let request = LeaseRequest::for_repair(key);
             match HeldLease::of(self.schedule.lease_one(&request).await?) {
                 Some(HeldLease::Entry(lease)) => {
                     let lease = lease.with_report(Some(LaneReport::CallNow));
-                    self.schedule.settle(lease, Settlement::Release).await?;
+                    let settled = self.schedule.settle(lease, Settlement::Release).await?;
+                    Ok(settled == Settled::Done)
                 }
                 // Maintenance has loaded it meanwhile.
                 Some(HeldLease::Key(token)) => {
                     let recheck = Reservation::Recheck;
                     self.schedule.end_reservation(token, recheck).await?;
+                    Ok(false)
                 }
                 // It may have been claimed already.
-                None => {}
+                None => Ok(false),
             }
-            Ok(())
         };
-        let asked: Result<(), ScheduleError> = with_timeout(asking).await;
-        if let Err(error) = asked {
+        let asked: Result<bool, ScheduleError> = with_timeout(asking).await;
+        asked.unwrap_or_else(|error| {
             tracing::debug!(
-                notification = %snapshot.key,
+                %notification,
                 %error,
                 "the schedule could not be asked for a call now; the attempt is made with the next probe"
             );
-        }
+            false
+        })
     }
 }
 
