@@ -2,7 +2,9 @@
 //!
 //! The registrations are independent: if one is refused, the others are registered nevertheless. They are
 //! registered concurrently, so that a store writes many of them in one call. If a store is out of reach, those
-//! that have not started yet get the same error.
+//! that need it and have not started yet get the same error.
+
+mod reach;
 
 use crate::api::Api;
 use crate::api::auth::{CalledBy, OnBehalfOf, check_topic};
@@ -25,10 +27,11 @@ use crate::service::RegisterReply;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use reach::OutOfReach;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 use utoipa::ToSchema;
 
@@ -182,8 +185,8 @@ type Chain = Vec<(usize, Registration)>;
 /// Registers all and returns the results in the order of the registrations.
 ///
 /// If several registrations have the same key, the first one counts: the others start after all first
-/// ones have ended. If a store is out of reach, the registrations that have not started are not tried, because
-/// each of them would wait for its own time-out.
+/// ones have ended. If a store is out of reach, the registrations that have not started and need it are not tried, because
+/// each of them would wait for its own time-out ([`OutOfReach`]).
 async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,
@@ -217,28 +220,26 @@ async fn register_all(
             }
         }
     }
+    let out_of_reach = Arc::new(Mutex::new(OutOfReach::default()));
+    let register = |chain: Chain, is_order: bool| {
+        let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
+        let out_of_reach = out_of_reach.clone();
+        async move {
+            let by = (caller.as_ref(), &actor);
+            register_chain(&api, (chain, is_order), by, &out_of_reach).await
+        }
+    };
     let mut in_flight = JoinSet::new();
-    let mut out_of_reach = None;
     for chain in chains {
         if in_flight.len() == MOST_SIDE_BY_SIDE {
-            let ended = keep(in_flight.join_next().await, &mut outcomes);
-            out_of_reach = out_of_reach.or(ended);
+            keep(in_flight.join_next().await, &mut outcomes);
         }
-        if let Some(problem) = &out_of_reach {
-            for (position, _) in chain {
-                outcomes[position] = Some(Err(Problem::clone(problem)));
-            }
-            continue;
-        }
-        let (api, caller, actor) = (api.clone(), caller.clone(), actor.clone());
-        in_flight.spawn(async move { register_chain(&api, chain, &caller, &actor, None).await });
+        in_flight.spawn(register(chain, true));
     }
     while let Some(joined) = in_flight.join_next().await {
-        let ended = keep(Some(joined), &mut outcomes);
-        out_of_reach = out_of_reach.or(ended);
+        keep(Some(joined), &mut outcomes);
     }
-    let results = register_chain(api, repeated, &caller, actor, out_of_reach).await;
-    for (position, outcome) in results {
+    for (position, outcome) in register(repeated, false).await {
         outcomes[position] = Some(outcome);
     }
     outcomes
@@ -248,42 +249,55 @@ async fn register_all(
         .collect()
 }
 
-/// Registers one after another. Once a store is `out_of_reach`, with this problem, the rest is not tried.
+/// Registers one after another, except what needs a store that is known to be out of reach. If they are those of one order and
+/// one of them was not taken in time, the rest is not tried either: a higher number could be sent before a lower one is known.
 async fn register_chain(
     api: &Arc<Api>,
-    chain: Chain,
-    caller: &Caller,
-    actor: &Actor,
-    mut out_of_reach: Option<Problem>,
+    (chain, is_order): (Chain, bool),
+    (caller, actor): (&Caller, &Actor),
+    out_of_reach: &Mutex<OutOfReach>,
 ) -> Vec<(usize, ItemResult)> {
+    let lock = || out_of_reach.lock().unwrap_or_else(PoisonError::into_inner);
     let mut results = Vec::with_capacity(chain.len());
+    let mut broken_off: Option<Problem> = None;
     for (position, registration) in chain {
-        let outcome = match &out_of_reach {
-            Some(problem) => Err(Problem::clone(problem)),
+        let known = match &broken_off {
+            Some(problem) => Some(problem.clone()),
+            None => lock().problem_of(&api.service, &registration).cloned(),
+        };
+        let outcome = match known {
+            Some(problem) => Err(problem),
             None => {
-                let registered = api.service.register(registration, actor.clone()).await;
-                registered.map_err(|error| registration_problem(error, caller))
+                let part = api.service.part_for(&registration);
+                match api.service.register(registration, actor.clone()).await {
+                    Ok(reply) => Ok(reply),
+                    Err(error) => {
+                        let problem = registration_problem(error.clone(), caller);
+                        lock().note(&api.service, part, &error, &problem);
+                        Err(problem)
+                    }
+                }
             }
         };
-        out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));
+        if is_order && let Err(problem) = &outcome {
+            let is_away = problem.kind() == ProblemKind::Unavailable;
+            broken_off = is_away.then(|| problem.clone());
+        }
         results.push((position, outcome));
     }
     results
 }
 
-/// Puts results at their positions. Returns the problem if a store was out of reach.
+/// Puts results at their positions.
 fn keep(
     joined: Option<Result<Vec<(usize, ItemResult)>, tokio::task::JoinError>>,
     outcomes: &mut [Option<ItemResult>],
-) -> Option<Problem> {
+) {
     match joined {
         Some(Ok(results)) => {
-            let mut problem = None;
             for (position, outcome) in results {
-                problem = problem.or_else(|| store_out_of_reach(&outcome));
                 outcomes[position] = Some(outcome);
             }
-            problem
         }
         Some(Err(error)) => {
             tracing::error!(
@@ -291,17 +305,9 @@ fn keep(
                 "a registration in a batch (POST /v1/notifications/batch) panicked, which is a bug; its result in the \
                  answer is an error 500"
             );
-            None
         }
-        None => None,
+        None => {}
     }
-}
-
-fn store_out_of_reach(outcome: &ItemResult) -> Option<Problem> {
-    let problem = outcome.as_ref().err();
-    problem
-        .filter(|problem| problem.kind() == ProblemKind::Unavailable)
-        .cloned()
 }
 
 /// A batch as a caller writes it.

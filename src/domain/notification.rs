@@ -95,7 +95,9 @@ impl Target {
         }
     }
 
-    fn lane(&self) -> Lane {
+    /// The lane that a notification for it is in.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
         match self {
             Self::Url(url) => {
                 Lane::of(url).expect("invariant: a destination is a URL since it was parsed")

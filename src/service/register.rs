@@ -133,6 +133,23 @@ impl Service {
         Box::pin(self.answer_known(known, &notification, asked)).await
     }
 
+    /// Which part of the schedule a registration is put into now ([`crate::schedule::ScheduleMaintenance::part_of`]); `None` if
+    /// it waits in the journal until later.
+    #[must_use]
+    pub fn part_for(&self, registration: &Registration) -> Option<usize> {
+        let now_ms = self.clock.now_ms();
+        let first_due_ms = registration.start.first_due_ms(now_ms);
+        let window = self.schedule.limits().window;
+        let part = || self.schedule.part_of(&registration.target.lane());
+        window.includes(first_due_ms, now_ms).then(part)
+    }
+
+    /// Whether this part of the schedule is known not to answer, while others do.
+    #[must_use]
+    pub fn is_out_of_reach(&self, part: usize) -> bool {
+        self.schedule.out_of_reach().contains(&part)
+    }
+
     /// The answer to a registration whose key is registered already.
     async fn answer_known(
         &self,
