@@ -56,7 +56,7 @@ type RouteLabels = [(&'static str, &'static str); 2];
 type AnswerLabels = (RouteLabels, [(&'static str, u16); 1]);
 
 /// An attempt that begins more than this late, in milliseconds, is slightly late.
-const SLIGHTLY_LATE_MS: i64 = 5;
+const SLIGHTLY_LATE_MS: i64 = 8;
 
 /// The metrics of one server.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ const QUIET: Duration = Duration::from_millis(250);
 /// More than one late attempt of so many is too many.
 const ONE_OF: u64 = 100;
 /// The shortest and the longest rest beside attempts, in halves of the time that the step took: so loading takes a third of the
-/// time, and a fifth at least.
+/// time, and one part of 21 at least.
 const FEWEST_HALVES: u32 = 4;
-const MOST_HALVES: u32 = 8;
+const MOST_HALVES: u32 = 40;
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// Decides how long loading rests after a step.
@@ -103,10 +103,21 @@ mod tests {
     fn loading_rests_the_longer_the_more_steps_delay_attempts() {
         let mut pace = Pace::new(LatenessCounts::default());
         assert_eq!(rests(&mut pace, &[(100, 0), (100, 1)], true), [40, 40]);
-        let late = rests(&mut pace, &[(100, 2); 6], true);
-        assert_eq!(late, [50, 60, 70, 80, 80, 80]);
+        let late = rests(&mut pace, &[(100, 2); 4], true);
+        assert_eq!(late, [50, 60, 70, 80]);
         let punctual = rests(&mut pace, &[(100, 0); 6], true);
         assert_eq!(punctual, [70, 60, 50, 40, 40, 40]);
+        // For 5 ms each, so that none reaches the longest rest.
+        let mut counts = pace.seen;
+        let mut rest = |late| {
+            counts.attempts += 100;
+            counts.late += late;
+            pace.rest(counts, STEP / 4, true)
+        };
+        let late: Vec<_> = (0..40).map(|_| rest(2)).collect();
+        assert_eq!(late[34], STEP * 39 / 8);
+        assert_eq!(late[35..], [STEP * 5; 5]);
+        assert_eq!(rest(0), STEP * 39 / 8);
         assert!(pace.is_beside_attempts());
     }
 
