@@ -228,18 +228,8 @@ async fn what_the_journal_has_forgotten_and_refuses_is_sent_once_it_takes_it() {
     sql(&server, REFUSE).await;
     server.clock().turn_to(BEGIN_MS + CHANGE_LEASE_MS);
     server.clock().turn_to(BEGIN_MS + DUE_MS);
-    within("it to be claimed", async {
-        loop {
-            let leases = Cmd::zcard("{rb:0}:leases").query_async(&mut redis).await;
-            let leases: usize = leases.expect("a size");
-            if leases == 1 {
-                return;
-            }
-            short_pause().await;
-        }
-    })
-    .await;
-    // To stop, it ends what it has begun.
+    // It is claimed, and put off because the journal refuses it. The time of the next try counts from then.
+    until_leases_are_back(&mut redis).await;
     let server = server.restart().await;
     assert!(merchant.arrived().is_none(), "nobody could record it");
     sql(&server, "DROP TRIGGER refuse").await;

@@ -108,8 +108,9 @@ async fn a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes
     let mut made = 0;
     for _ in 0..3_600 / 4 {
         server.clock().advance(4_000);
-        // Time for a probe that is due by now.
+        // Time for a probe that is due by now; the next one counts from when it is recorded.
         server.get("n0").await;
+        until_nothing_is_in_flight(&server, &merchant).await;
         made += calls(&mut merchant);
     }
     assert!(
@@ -171,14 +172,22 @@ async fn an_attempt_that_is_asked_for_is_made_at_once(stores: Stores) {
 
 /// Waits until the failures of the calls that have arrived are noted.
 async fn until_probing(server: &Server, merchant: &Merchant) {
+    until_lane(server, merchant, |lane| lane["state"] == "probing").await;
+}
+
+async fn until_nothing_is_in_flight(server: &Server, merchant: &Merchant) {
+    until_lane(server, merchant, |lane| lane["in_flight"] == 0).await;
+}
+
+async fn until_lane(server: &Server, merchant: &Merchant, is_so: impl Fn(&Value) -> bool) {
     let origin = merchant.url("");
     let lane: String = url::form_urlencoded::byte_serialize(origin.as_bytes()).collect();
     let path = format!("/v1/lanes/{lane}");
-    within("the lane to be probing", async {
+    within("the lane to be as wished", async {
         loop {
             let (status, lane) = server.call(reqwest::Method::GET, &path, None).await;
             assert_eq!(status, 200, "{lane}");
-            if lane["state"] == "probing" {
+            if is_so(&lane) {
                 return;
             }
             short_pause().await;

@@ -362,7 +362,8 @@ impl Api {
     /// Looks one up until so many attempts have ended and none is in flight.
     pub async fn until_attempts(&self, id: &str, attempts: u64) -> Value {
         self.until(id, |view| {
-            view["attempts_made"] == attempts && view["state"] != "in_flight"
+            let is_settled = view["state"] != "in_flight" && view["may_be_in_flight"].is_null();
+            view["attempts_made"] == attempts && is_settled
         })
         .await
     }

@@ -52,7 +52,7 @@ async fn failed(api: &Api, merchant: &Merchant, id: &str, attempts: u64) {
 }
 
 /// Waits until a merchant has acknowledged a notification, and the schedule knows it too.
-async fn acknowledged(api: &Api, merchant: &Merchant, id: &str) {
+pub(super) async fn acknowledged(api: &Api, merchant: &Merchant, id: &str) {
     api.until_state(id, "delivered").await;
     within("the settlement", async {
         while is_known_to_fail(api, merchant).await {

@@ -1,5 +1,6 @@
 //! Destinations whose next attempts wait in the journal alone.
 
+use super::destinations::acknowledged;
 use super::{HOUR_MS, MINUTE_MS, Pager, at, lane_of, refusing, start_by_hand};
 use crate::end_to_end::on_journaled_stores;
 use crate::support::merchant::Reaction;
@@ -43,7 +44,7 @@ async fn a_destination_whose_next_attempts_are_hours_away_is_told_and_not_forgot
         shop.call().await;
     }
     for id in ["a", "b", "c"] {
-        server.until_state(id, "delivered").await;
+        acknowledged(&server, &shop, id).await;
     }
     server.clock().advance(MINUTE_MS);
     let alert = pager.alert(&server).await;
