@@ -122,6 +122,11 @@ impl Fill {
         }
     }
 
+    /// From when on the notifications were registered, in milliseconds since 1970.
+    pub fn registered_from_ms(&self) -> i64 {
+        self.registered_from_ms
+    }
+
     /// Writes `many` notifications to the first destinations, due evenly in this range, in milliseconds since 1970.
     pub async fn insert(&self, many: u64, destinations: u64, due_ms: Range<i64>) {
         assert!(many < MIXER, "so many cannot be mixed");

@@ -13,7 +13,8 @@
 //! * `flush`: a thousand notifications are due when Redis is emptied under the running server.
 //! * `late while loading`: how late calls arrive at half the rate of the drain while Redis is filled again, and while
 //!   notifications come into the window ([`lateness`]).
-//! * The sizes of the tables and indexes, the statements that took longer than 100 ms, and `ringback audit`.
+//! * The sizes of the tables and indexes, the statements that took longer than 100 ms, `ringback audit`, and `ringback export` of
+//!   the day on which all were registered.
 //!
 //! Before that, with stores of their own: the bytes of an entry as a registration writes it, and of one that waits for its
 //! second attempt ([`waiting`]).
@@ -21,6 +22,7 @@
 //! The run fails if a notification is delivered twice, or is not delivered, or if `ringback audit` finds a difference.
 //! `cargo bench --bench window -- --help` shows the options.
 
+mod export;
 mod fill;
 mod journal;
 mod lateness;
@@ -219,6 +221,8 @@ async fn measure(options: &Options) {
     scrape(&bench.setup).await;
     audit(&bench.setup).await;
     bench.print_slow("by the audit").await;
+    export::measure(&bench).await;
+    bench.print_slow("by the export").await;
     bench.setup.stop().await;
 }
 
