@@ -131,10 +131,6 @@ impl PartitionKeys {
         format!("{}contents", self.prefix)
     }
 
-    pub fn health(&self) -> &str {
-        &self.fixed[8]
-    }
-
     pub fn settings(&self) -> &str {
         &self.fixed[9]
     }

@@ -115,8 +115,8 @@ pub struct Options {
     pub url: String,
     /// The certificates for TLS.
     pub tls: RedisTls,
-    /// Number of partitions, 1 or more. The same for every instance that is at work: it decides which partition has an entry.
-    /// With a journal, a server that starts with another number while no other is at work loads the schedule anew.
+    /// Number of partitions, 1 or more. The same for every instance, and never changed: it decides which
+    /// partition has an entry.
     pub partitions: usize,
     /// The settings of the schedule.
     pub limits: Limits,
@@ -145,7 +145,6 @@ pub struct RedisSchedule {
     wakes: Arc<PartitionWakes>,
     skipped: SkippedLanes,
     limits: Limits,
-    options: Options,
     owner: String,
     signing: Mutex<Option<String>>,
     /// Whether this is the schedule of a server, which puts notifications in.
@@ -231,7 +230,6 @@ impl RedisSchedule {
             wakes,
             skipped: SkippedLanes::default(),
             limits: options.limits,
-            options: options.clone(),
             owner: format!("{}/{many}", options.owner),
             signing: Mutex::new(options.signing.clone()),
             serves: AtomicBool::new(false),
@@ -304,8 +302,7 @@ fn foreign(found: &str, owner: &str) -> String {
              servers{}",
             match journal == NO_JOURNAL {
                 true => "",
-                false =>
-                    " (a server that starts with another number while no other runs loads it anew from the journal)",
+                false => " (how to change the number: docs/operations.md, \"Partitions\")",
             }
         );
     }
@@ -362,8 +359,9 @@ mod tests {
         assert!(text.contains("this server has journal 0199"), "{text}");
         let text = foreign("0199/1", "0199/4");
         assert!(text.contains("--partitions 1"), "{text}");
-        assert!(text.contains("starts with another number"), "{text}");
-        let text = foreign("none/1", "none/4");
+        assert!(text.contains("how to change the number"), "{text}");
         assert!(!text.contains("journal"), "{text}");
+        let text = foreign("none/1", "none/4");
+        assert!(!text.contains("how to change the number"), "{text}");
     }
 }

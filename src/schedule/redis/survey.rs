@@ -7,7 +7,6 @@ use super::connection::COMMAND_TIMEOUT;
 use super::connector::Connector;
 use super::context::meta_key;
 use super::info::text;
-use super::recovery::same_data;
 use super::recovery::server_run::ServerRun;
 use super::recovery::write_counters::Loss;
 use super::script::Script;
@@ -70,9 +69,7 @@ pub enum ScheduleOwner {
     Nobody,
     /// To this journal.
     Own,
-    /// To this journal, but it has another number of partitions.
-    OtherNumber(String),
-    /// To another journal, or to none. Contains the sentence.
+    /// To another journal, or it has another number of partitions. Contains the sentence.
     Other(String),
 }
 
@@ -189,9 +186,6 @@ fn ownership(epoch: Option<&str>, journal: Option<&str>, partitions: usize) -> S
     let own = format!("{}/{}", journal.unwrap_or("new"), partitions.max(1));
     match (journal, epoch == own) {
         (Some(_), true) => ScheduleOwner::Own,
-        (Some(journal), false) if journal != NO_JOURNAL && epoch.starts_with(same_data(&own)) => {
-            ScheduleOwner::OtherNumber(epoch[same_data(&own).len()..].to_string())
-        }
         (Some(_), false) => ScheduleOwner::Other(foreign(epoch, &own)),
         (None, _) => {
             let owner = epoch.rsplit_once('/').map_or(epoch, |(owner, _)| owner);
@@ -276,10 +270,7 @@ mod tests {
         assert_eq!(ownership(Some("a/1"), Some("a"), 1), ScheduleOwner::Own);
         other("b/1", Some("a"), "belongs to journal b");
         other("none/1", Some("a"), "belongs to no journal");
-        assert_eq!(
-            ownership(Some("a/4"), Some("a"), 1),
-            ScheduleOwner::OtherNumber("4".into())
-        );
+        other("a/4", Some("a"), "--partitions 4");
         other(
             "a/1",
             None,

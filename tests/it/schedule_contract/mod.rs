@@ -38,7 +38,6 @@ mod priorities;
 mod redis;
 mod registering;
 mod reserving;
-mod resizing;
 mod restoring;
 mod sentinels;
 mod set_back;

@@ -31,8 +31,6 @@
 --                           dead instance
 --        4 jobs     HASH
 --        5 lanes    ZSET: entries may be in their lanes alone
---        6 health   HASH
---        7 settings HASH
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 the owner that the data should have
 --        3 the instance that calls
@@ -47,33 +45,25 @@
 --       12 '1' if data without an owner may be taken over by this owner
 --       13 the horizon of this instance; '' if it puts nothing in
 --       14 '1' if it starts now: then its horizon must go with those of the others
---       15 what the owners of the same data with another number of partitions begin with, if this instance may replace such
---          data; '' if not
---       16 'alone' if it is emptied only while no other instance is at work; 'look' if it is only asked whether one is
--- Reply  'foreign', owner | 'running', owner: it would be emptied if no other instance were at work | 'alone': it was only asked,
---        and none is | 'signing': others sign
---        with another secret | 'horizon', that of another instance, with which
+-- Reply  'foreign', owner | 'signing': others sign with another secret | 'horizon', that of another instance, with which
 --        the own one does not go | 'unowned': the data has no owner | 'wait': another instance is clearing it | or one of the following, then the generation
 --        and a write count: 'whole' | 'theirs': another instance is loading it | and the tasks for
---        this instance: 'resume': an earlier rebuild is not finished | 'clear' | 'resized': likewise, the data had another
---        number of partitions | 'new': nothing was here | 'lost' | 'restarted' | 'damaged'
--- Keeps  an owner is replaced only by one that differs in the number of partitions, and while no instance is at work; one
---        instance at a time clears, compares and loads.
+--        this instance: 'resume': an earlier rebuild is not finished | 'clear' | 'new': nothing was
+--        here | 'lost' | 'restarted' | 'damaged'
+-- Keeps  an owner is never replaced; one instance at a time clears, compares and loads.
 
 local EPOCH, META, REBUILD, JOBS, LANES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local run, signing, alive_ms, may_take_over = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 local horizon, starts = tonumber(ARGV[13]), ARGV[14] == '1'
-local same_data, condition = ARGV[15], ARGV[16]
 local call = redis.call
 local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for this long has ended
 
 call('HDEL', META, '') -- a full server refuses nothing after this
 
 local epoch = call('GET', EPOCH) or call('HGET', META, 'owner')
-local is_resized = epoch and epoch ~= owner
-if is_resized and (same_data == '' or string.sub(epoch, 1, #same_data) ~= same_data) then return { 'foreign', epoch } end
+if epoch and epoch ~= owner then return { 'foreign', epoch } end
 local has_entries = call('EXISTS', JOBS, LANES) > 0
 if not epoch and not may_take_over and has_entries then return { 'unowned' } end
 
@@ -111,8 +101,6 @@ for name, at in pairs(held) do
     end
   end
 end
-if alive and (is_resized or condition ~= '') then return { 'running', epoch or owner } end
-if condition == 'look' then return { 'alone' } end
 if apart then return { 'horizon', text_of(apart) } end
 if signing ~= '' and held.signing ~= signing then
   if held.signing and alive then return { 'signing' } end
@@ -138,7 +126,7 @@ local function enter(verdict)
       call('HSET', META, 'loaded_until', text_of(NOW + math.floor(horizon / 2)))
     end
   end
-  if epoch ~= owner or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
+  if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
   if held.owner ~= owner then call('HSET', META, 'owner', owner) end
   return { verdict, text_of(generation), text_of(writes) }
 end
@@ -150,14 +138,9 @@ local intact = is_later
   or (generation > 0 and generation == known and (tonumber(held[earlier] or 0) or 0) >= seen)
 
 local holder = call('GET', REBUILD)
--- If no other instance is at work, the one that was loading it has ended.
-local theirs = holder and holder ~= instance and intact and condition ~= 'alone'
+local theirs = holder and holder ~= instance and intact
 local reason
-if is_resized then
-  -- The lanes of a partition are others now. What is known of them is in the journal, or is learnt again.
-  call('UNLINK', KEYS[6], KEYS[7])
-  reason = 'resized'
-elseif mode == 'clear' and not (theirs and held.state == 'loading') then
+if mode == 'clear' and not (theirs and held.state == 'loading') then
   reason = 'clear'
 elseif not intact then
   reason = (epoch or known > 0 or has_entries) and 'lost' or 'new'
@@ -185,7 +168,7 @@ call('SET', REBUILD, instance, 'PX', hold_ms)
 if reason == 'resume' then return enter('resume') end
 generation = math.max(micros, known + 1, generation + 1)
 call('HSET', META, 'generation', text_of(generation), 'run', run,
-  'state', (reason == 'clear' or reason == 'resized') and 'clearing' or 'loading')
+  'state', reason == 'clear' and 'clearing' or 'loading')
 if reason ~= 'new' then call('HSET', META, 'lost', text_of(NOW)) end
 -- Without its count, an instance must inspect first. So what an instance writes into this generation, it writes after it has
 -- learnt of it: a count that is too low later means that the data was set back again, and is not taken for what was lost

@@ -1,7 +1,6 @@
 //! Inspecting a partition: whose data it is, and whether it is complete.
 
 use super::HOLD_MS;
-use super::owner::{running, same_data};
 use super::write_counters::WriteCount;
 use crate::domain::duration::display_ms;
 use crate::schedule::ScheduleError;
@@ -26,10 +25,8 @@ pub(super) fn more_severe(one: Inspection, other: Inspection) -> Inspection {
         Inspection::Whole => 0,
         Inspection::Loading => 1,
         Inspection::Clearing => 2,
-        // Partitions that it did not have are new.
-        Inspection::ToLoad(LoadReason::Resized) => 4,
         Inspection::ToLoad(_) => 3,
-        Inspection::Unowned => 5,
+        Inspection::Unowned => 4,
     };
     if severity(&other) > severity(&one) {
         other
@@ -38,33 +35,21 @@ pub(super) fn more_severe(one: Inspection, other: Inspection) -> Inspection {
     }
 }
 
-/// Whether a partition is emptied when it is inspected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Emptying {
-    /// Only if it has to be.
-    IfNeeded,
-    /// In any case.
-    Asked,
-    /// In any case, but it is refused while another instance is at work.
-    AskedAlone,
-    /// Nothing is changed: it is only asked whether another instance is at work.
-    Look,
-}
-
 impl RedisSchedule {
-    /// Inspects one partition, and empties it if it is asked to or has to.
     pub(super) async fn inspect_partition(
         &self,
         number: usize,
         partition: &Partition,
-        emptying: Emptying,
+        clear: bool,
     ) -> Result<Inspection, ScheduleError> {
         // Connects first: then it is known which run of the server answers.
         partition.reads.ready().await?;
         let run = partition.context.server.run().name().await;
-        let command = self.inspect_command(number, partition, emptying, &run);
-        let inspecting = (partition.reads).run_script(&self.scripts.inspect, &command);
-        let mut reply = inspecting.await?;
+        let command = self.inspect_command(number, partition, clear, &run);
+        let mut reply = partition
+            .reads
+            .run_script(&self.scripts.inspect, &command)
+            .await?;
         let verdict = reply.text()?;
         let found = match verdict.as_str() {
             "whole" => Inspection::Whole,
@@ -75,7 +60,6 @@ impl RedisSchedule {
             "restarted" => Inspection::ToLoad(LoadReason::Restarted),
             "damaged" => Inspection::ToLoad(LoadReason::Damaged),
             "clear" => Inspection::ToLoad(LoadReason::Asked),
-            "resized" => Inspection::ToLoad(LoadReason::Resized),
             "wait" => return Ok(Inspection::Clearing),
             "unowned" => return Ok(Inspection::Unowned),
             "horizon" => {
@@ -83,10 +67,6 @@ impl RedisSchedule {
                 return Err(ScheduleError::Foreign(self.other_horizon(theirs_ms)));
             }
             "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
-            "running" => {
-                let owner = reply.text()?;
-                return Err(ScheduleError::Foreign(running(&owner, &self.owner)));
-            }
             "foreign" => {
                 let owner = reply.text()?;
                 return Err(ScheduleError::Foreign(foreign(&owner, &self.owner)));
@@ -100,27 +80,19 @@ impl RedisSchedule {
         let writes = &partition.context.writes;
         writes.enter(instant(&mut reply)?, instant(&mut reply)?);
         match found {
-            Inspection::ToLoad(reason @ (LoadReason::Asked | LoadReason::Resized)) => {
-                self.clear(partition, reason).await
-            }
+            Inspection::ToLoad(LoadReason::Asked) => self.clear(partition).await,
             found => Ok(found),
         }
     }
 
     /// The command that inspects a partition.
-    pub(super) fn inspect_command(
-        &self,
-        number: usize,
-        partition: &Partition,
-        emptying: Emptying,
-        run: &str,
-    ) -> Cmd {
+    fn inspect_command(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
         let context = &partition.context;
         let (keys, writes) = (&context.keys, &context.writes);
         let count = self.count(number, partition);
-        let mode = match (emptying, self.has_journal) {
-            (Emptying::Asked | Emptying::AskedAlone, true) => "clear",
-            (Emptying::IfNeeded | Emptying::Look, true) => "load",
+        let mode = match (clear, self.has_journal) {
+            (true, true) => "clear",
+            (false, true) => "load",
             (_, false) => "keep",
         };
         let may_take_over = !self.has_journal
@@ -128,14 +100,12 @@ impl RedisSchedule {
             || self.ownership_taken.load(Ordering::Relaxed);
         let mut command = self.scripts.inspect.call();
         command
-            .arg(7)
+            .arg(5)
             .arg(keys.epoch())
             .arg(keys.meta())
             .arg(keys.rebuild())
             .arg(keys.jobs())
-            .arg(keys.lanes())
-            .arg(keys.health())
-            .arg(keys.settings());
+            .arg(keys.lanes());
         context.add_now(&mut command);
         command.arg(&self.owner).arg(writes.instance());
         command
@@ -152,15 +122,6 @@ impl RedisSchedule {
         };
         let starts = !self.has_entered.load(Ordering::Relaxed);
         command.arg(i32::from(starts));
-        command.arg(match self.may_resize(partition) {
-            true => same_data(&self.owner),
-            false => "",
-        });
-        command.arg(match emptying {
-            Emptying::IfNeeded | Emptying::Asked => "",
-            Emptying::AskedAlone => "alone",
-            Emptying::Look => "look",
-        });
         command
     }
 

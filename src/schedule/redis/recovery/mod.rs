@@ -3,8 +3,6 @@
 
 mod heartbeat;
 mod inspect;
-mod owner;
-mod resizing;
 pub mod server_run;
 pub mod write_counters;
 
@@ -22,8 +20,7 @@ use crate::schedule::window::LoadedWindow;
 use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
-use inspect::{Emptying, more_severe};
-pub use owner::same_data;
+use inspect::more_severe;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,26 +57,14 @@ impl Default for Scripts {
 #[async_trait]
 impl Recoverable for RedisSchedule {
     async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError> {
-        let is_resized = self.empty_surplus().await?;
-        let emptying = match clear {
-            true => Emptying::Asked,
-            false => Emptying::IfNeeded,
-        };
-        let mut inspected: Vec<_> = (self.partitions.iter().enumerate())
-            .map(|(number, partition)| async move {
-                let found = self.inspect_partition(number, partition, emptying).await;
-                (number, found)
-            })
-            .collect();
+        let inspected = self.partitions.iter().enumerate();
+        let inspected = inspected.map(|(number, partition)| async move {
+            let found = self.inspect_partition(number, partition, clear).await;
+            (number, found)
+        });
+        let inspected: Vec<_> = inspected.collect();
         // One after the other where all are at one server, which could be slow.
-        let at_once = match self.away.is_some() && !is_resized {
-            true => AT_ONCE,
-            false => 1,
-        };
-        if is_resized {
-            // The first one says until the end that something is left to do.
-            inspected.reverse();
-        }
+        let at_once = if self.away.is_some() { AT_ONCE } else { 1 };
         let mut inspected = stream::iter(inspected).buffered(at_once);
         let (mut found, mut has_answer, mut failure) = (Inspection::Whole, false, None);
         let mut failed = Vec::new();
@@ -240,12 +225,7 @@ impl Recoverable for RedisSchedule {
 }
 
 impl RedisSchedule {
-    /// Empties a partition, for this reason.
-    async fn clear(
-        &self,
-        partition: &Partition,
-        reason: LoadReason,
-    ) -> Result<Inspection, ScheduleError> {
+    async fn clear(&self, partition: &Partition) -> Result<Inspection, ScheduleError> {
         let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {
             let mut command = self.scripts.clear.call();
@@ -269,7 +249,7 @@ impl RedisSchedule {
                 .await?;
             match reply.text()?.as_str() {
                 "more" => {}
-                "done" => return Ok(Inspection::ToLoad(reason)),
+                "done" => return Ok(Inspection::ToLoad(LoadReason::Asked)),
                 _ => return Ok(Inspection::Clearing),
             }
         }

@@ -258,11 +258,7 @@ fn a_schedule_of_another_journal_is_a_problem() {
         &with(&["--redis", &redis, "--partitions", "4"]),
         &[],
     );
-    found.has(
-        ("redis data", "warning"),
-        "has 1 partitions",
-        "stop all servers first",
-    );
+    found.has(("redis data", "problem"), "--partitions 1", "");
     let other = tempfile::tempdir().expect("a directory");
     let found = doctor(other.path(), &with(&["--redis", &redis]), &[]);
     found.has(
