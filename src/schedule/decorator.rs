@@ -62,6 +62,7 @@ pub enum ScheduleCall {
     Lane,
     Lanes,
     ConfigureLanes,
+    CallLaneNow,
     SettingsReached,
     EndedOutages,
 }
@@ -286,6 +287,11 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
     ) -> Result<Configured, ScheduleError> {
         let calling = self.inner().configure_lanes(changes, reached);
         self.around(ScheduleCall::ConfigureLanes, calling).await
+    }
+
+    async fn call_lane_now(&self, lane: &Lane) -> Result<(), ScheduleError> {
+        let calling = self.inner().call_lane_now(lane);
+        self.around(ScheduleCall::CallLaneNow, calling).await
     }
 
     async fn settings_reached(

@@ -87,6 +87,10 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
         reached: &SettingsReached,
     ) -> Result<Configured, ScheduleError>;
 
+    /// The next call to the destination of a lane does not wait for the next probe. Does nothing if it is not probed, nor about
+    /// to be.
+    async fn call_lane_now(&self, lane: &Lane) -> Result<(), ScheduleError>;
+
     /// Up to which change of the journal the settings are here: those of this lane, or of all lanes in the parts that are in
     /// reach.
     async fn settings_reached(&self, lane: Option<&Lane>)

@@ -75,6 +75,7 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::LaneInFlight
         | ScheduleCall::Lane
         | ScheduleCall::Lanes
+        | ScheduleCall::CallLaneNow
         | ScheduleCall::ConfigureLanes => Some(Work::Browse),
         ScheduleCall::SettingsReached
         | ScheduleCall::EndedOutages

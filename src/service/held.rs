@@ -18,7 +18,7 @@ use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
-use crate::domain::lane::KeyInLane;
+use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneReport;
 use crate::domain::later::is_far;
 use crate::domain::lease::LeaseToken;
@@ -292,7 +292,7 @@ impl Service {
                     with_timeout(self.schedule.end_reservation(token, reservation)).await?;
                 let is_asked_for = is_put && snapshot.progress.retry_at_ms.is_some();
                 if call_now && is_asked_for && settled == Settled::Done {
-                    self.ask_for_call(snapshot.key_in_lane()).await;
+                    self.call_lane_now(&snapshot.lane).await;
                 }
                 settled
             }
@@ -300,41 +300,16 @@ impl Service {
         Ok(settled)
     }
 
-    /// Has the next call to the destination of a notification not wait until it is probed next: a lease of its entry can say
-    /// that, and the lease of a key cannot. `false` if the entry could not be leased. If this fails, the call is made with the
-    /// next probe.
-    pub(super) async fn ask_for_call(&self, key: KeyInLane) -> bool {
-        let notification = key.key.clone();
-        let asking = async {
-            if !self.schedule.lane(&key.lane).await?.is_probing {
-                return Ok(true);
-            }
-            let request = LeaseRequest::for_repair(key);
-            match HeldLease::of(self.schedule.lease_one(&request).await?) {
-                Some(HeldLease::Entry(lease)) => {
-                    let lease = lease.with_report(Some(LaneReport::CallNow));
-                    let settled = self.schedule.settle(lease, Settlement::Release).await?;
-                    Ok(settled == Settled::Done)
-                }
-                // Maintenance has loaded it meanwhile.
-                Some(HeldLease::Key(token)) => {
-                    let recheck = Reservation::Recheck;
-                    self.schedule.end_reservation(token, recheck).await?;
-                    Ok(false)
-                }
-                // It may have been claimed already.
-                None => Ok(false),
-            }
-        };
-        let asked: Result<bool, ScheduleError> = with_timeout(asking).await;
-        asked.unwrap_or_else(|error| {
+    /// Has the next call to a destination not wait until it is probed next: a lease of an entry can say that, and the lease of a
+    /// key cannot. If this fails, the call is made with the next probe.
+    pub(super) async fn call_lane_now(&self, lane: &Lane) {
+        if let Err(error) = with_timeout(self.schedule.call_lane_now(lane)).await {
             tracing::debug!(
-                %notification,
+                lane = lane.as_str(),
                 %error,
-                "the schedule could not be asked for a call now; the attempt is made with the next probe"
+                "the schedule could not be asked for a call now; it is made with the next probe"
             );
-            false
-        })
+        }
     }
 }
 

@@ -294,6 +294,12 @@ impl ScheduleMaintenance for MemorySchedule {
         Ok(configured)
     }
 
+    async fn call_lane_now(&self, lane: &Lane) -> Result<(), ScheduleError> {
+        self.change(|state, now_ms| state.call_lane_now(lane, now_ms))?;
+        self.wake.bring_forward(self.clock.now_ms());
+        Ok(())
+    }
+
     async fn settings_reached(
         &self,
         _lane: Option<&Lane>,

@@ -84,6 +84,10 @@ impl ScheduleMaintenance for RedisSchedule {
         lane_settings::configure(self, changes, reached).await
     }
 
+    async fn call_lane_now(&self, lane: &Lane) -> Result<(), ScheduleError> {
+        lane_settings::call_now(self.partition(lane), lane).await
+    }
+
     async fn settings_reached(
         &self,
         lane: Option<&Lane>,

@@ -111,6 +111,19 @@ async fn configure_partition(
     }
 }
 
+/// See [`crate::schedule::ScheduleMaintenance::call_lane_now`].
+pub async fn call_now(partition: &Partition, lane: &Lane) -> Result<(), ScheduleError> {
+    let context = &partition.context;
+    let mut command = context.call(&partition.call_now);
+    command.arg(context.channel()).arg(lane.as_str());
+    let calling = context.run(&partition.changes, &partition.call_now, &command);
+    let next_ms = calling.await?.number()?;
+    if next_ms >= 0 {
+        context.wake.bring_forward(next_ms);
+    }
+    Ok(())
+}
+
 /// Whether a partition of a cluster is known not to answer.
 fn is_away(schedule: &RedisSchedule, number: usize) -> bool {
     let away = schedule.away.as_ref();

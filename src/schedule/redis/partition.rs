@@ -61,6 +61,7 @@ pub struct Partition {
     pub restore: Script,
     pub reindex: Script,
     pub configure: Script,
+    pub call_now: Script,
     pub lane_page: Script,
     order: Script,
     pub outages: Script,
@@ -128,6 +129,7 @@ impl Partition {
             outages: Script::with_common(include_str!("lua/outages.lua")),
             loaded_until: Script::with_common(include_str!("lua/loaded_until.lua")),
             leave_content: Script::with_common(include_str!("lua/leave_content.lua")),
+            call_now: Script::with_common(include_str!("lua/call_now.lua")),
             configure: Script::with_common(concat!(
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")

@@ -173,8 +173,12 @@ impl JobRun {
                 job.counts.done += u64::try_from(changed).unwrap_or(u64::MAX);
                 self.service.metrics.job_step(changed, skipped, failed);
                 if is_last {
-                    if !self.has_called && self.current.job.kind == JobKind::LaneRetry {
-                        self.service.call_lane_now(&self.current.job).await;
+                    let job = &self.current.job;
+                    if let (JobKind::LaneRetry, Some(lane), false) =
+                        (job.kind, &job.lane, self.has_called)
+                    {
+                        // Everything is due already.
+                        self.service.call_lane_now(lane).await;
                     }
                     tracing::info!(job = %self.current.job.id, "a job is done");
                     return Ok(JobTurn::Over);

@@ -53,6 +53,7 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::LoadedUntil => Some("schedule.loaded_until"),
         ScheduleCall::SetLoadedUntil => Some("schedule.set_loaded_until"),
         ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),
+        ScheduleCall::CallLaneNow => Some("schedule.call_lane_now"),
         ScheduleCall::InFlight
         | ScheduleCall::Scan
         | ScheduleCall::Dead

@@ -153,6 +153,29 @@ pub async fn a_call_that_is_asked_for_does_not_wait_for_the_next_probe(
     assert_eq!(fixture.claim_ids(40).await, ["1"]);
 }
 
+pub async fn a_lane_of_which_a_call_is_asked_for_does_not_wait_for_the_next_probe(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(GROWING).await;
+    fixture.fail("shop").await;
+    fixture.put_many("shop", 3, 0).await;
+    fixture.put("healthy", "other", 100).await;
+    fixture.turn_to(10);
+    assert_eq!(fixture.claim_ids(40).await.len(), 0, "it is probed");
+    for lane in ["shop", "healthy", "unknown"] {
+        let asked = fixture.schedule.call_lane_now(&lane_of(lane)).await;
+        asked.expect("asked");
+    }
+    let probe = fixture.claim(40).await.leases;
+    assert_eq!(probe.len(), 1, "one call, and nothing of the others");
+    let asked = fixture.schedule.call_lane_now(&lane_of("shop")).await;
+    asked.expect("asked");
+    assert_eq!(fixture.claim_ids(40).await.len(), 0, "it is in flight");
+    fixture.turn_to(20);
+    fixture.called(&probe[0], UNANSWERED).await;
+    assert_eq!(fixture.claim_ids(40).await.len(), 1, "asked for during it");
+}
+
 pub async fn a_call_that_is_asked_for_does_not_wait_for_the_failure_of_an_earlier_one(
     open: impl AsyncFn(Limits) -> Fixture,
 ) {

@@ -195,6 +195,7 @@ macro_rules! each_entry {
                 a_lane_that_fails_is_probed_less_and_less_often,
                 what_is_registered_behind_a_probe_waits_for_it,
                 a_call_that_is_asked_for_does_not_wait_for_the_next_probe,
+                a_lane_of_which_a_call_is_asked_for_does_not_wait_for_the_next_probe,
                 a_call_that_is_asked_for_does_not_wait_for_the_failure_of_an_earlier_one,
                 the_state_of_a_lane_is_known_to_every_instance,
                 the_state_of_a_lane_is_forgotten_after_an_hour,

@@ -1,6 +1,8 @@
 //! The settings of lanes: which changes are here, and whether any are missing.
 
 use super::MemoryState;
+use crate::domain::lane::Lane;
+use crate::domain::lane_health::LaneReport;
 use crate::domain::lane_settings::LaneChanges;
 use crate::schedule::{Configured, SettingsReached, SettingsSource};
 use std::collections::BTreeMap;
@@ -14,6 +16,12 @@ pub(super) struct SettingsProgress {
 }
 
 impl MemoryState {
+    /// See [`crate::schedule::ScheduleMaintenance::call_lane_now`].
+    pub(in crate::schedule::memory) fn call_lane_now(&mut self, lane: &Lane, now_ms: i64) {
+        self.lanes
+            .observe(lane, LaneReport::CallNow, now_ms, now_ms);
+    }
+
     pub(in crate::schedule::memory) fn configure_lanes(
         &mut self,
         changes: &LaneChanges,
