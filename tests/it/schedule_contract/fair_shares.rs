@@ -168,6 +168,7 @@ pub async fn a_lane_of_which_a_call_is_asked_for_does_not_wait_for_the_next_prob
     }
     let probe = fixture.claim(40).await.leases;
     assert_eq!(probe.len(), 1, "one call, and nothing of the others");
+    fixture.turn_to(15);
     let asked = fixture.schedule.call_lane_now(&lane_of("shop")).await;
     asked.expect("asked");
     assert_eq!(fixture.claim_ids(40).await.len(), 0, "it is in flight");
