@@ -87,6 +87,8 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
             None if arguments.topic.is_some() || arguments.not_due => stores.some(arguments).await,
             None => stores.load(false).await,
         };
+        // Otherwise it would count as a server at work for 30 s.
+        stores.schedule.deregister().await;
         stores.journal.close().await;
         let mut report = done?;
         report.is_noted = stores.record != RepairNotes::LeftOut;

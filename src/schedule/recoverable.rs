@@ -76,6 +76,8 @@ pub enum LoadReason {
     Unfinished,
     /// A user asked for it, and everything was removed first.
     Asked,
+    /// It had another number of partitions, and everything was removed first.
+    Resized,
 }
 
 /// The result of reindexing a part of all entries.

@@ -248,6 +248,16 @@ fn owner(owner: &ScheduleOwner) -> Finding {
             Finding::ok(SUBJECT, "Redis has no schedule yet; a server loads it")
         }
         ScheduleOwner::Own => Finding::ok(SUBJECT, "the schedule in Redis belongs to this journal"),
+        ScheduleOwner::OtherNumber(number) => Finding::warning(
+            SUBJECT,
+            format!(
+                "the schedule in Redis has {number} partitions, and --partitions says another number"
+            ),
+            &format!(
+                "start all servers with --partitions {number}; or, to change the number, stop all servers first: the next one \
+                 that starts loads the schedule from the journal"
+            ),
+        ),
         ScheduleOwner::Other(text) => {
             let mend = "name another database in --redis (such as /1 at its end), or the journal that it belongs to";
             Finding::problem(SUBJECT, text.clone(), mend)

@@ -34,7 +34,7 @@ impl LastError {
 #[must_use]
 pub fn why(reason: LoadReason) -> Option<HistoryNote> {
     match reason {
-        LoadReason::New => None,
+        LoadReason::New | LoadReason::Resized => None,
         LoadReason::Lost => Some(HistoryNote::LostData),
         LoadReason::Restarted => None,
         LoadReason::Damaged => Some(HistoryNote::SomethingMissing),
@@ -47,6 +47,9 @@ pub fn why(reason: LoadReason) -> Option<HistoryNote> {
 pub(super) fn announce(reason: LoadReason, has_journal: bool) {
     match reason {
         LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
+        LoadReason::Resized => tracing::info!(
+            "the schedule had another number of partitions (--partitions), so it was emptied; loading it from the journal"
+        ),
         LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
             "the schedule has lost data, and there is no journal to load it from; notifications may be lost, so \
              callers should register their pending notifications again"

@@ -115,8 +115,8 @@ pub struct Options {
     pub url: String,
     /// The certificates for TLS.
     pub tls: RedisTls,
-    /// Number of partitions, 1 or more. The same for every instance, and never changed: it decides which
-    /// partition has an entry.
+    /// Number of partitions, 1 or more. The same for every instance at work: it decides which partition has an entry. With a
+    /// journal, a server that starts with another number while none is at work loads the schedule anew (recovery/resizing.rs).
     pub partitions: usize,
     /// The settings of the schedule.
     pub limits: Limits,
@@ -302,7 +302,8 @@ fn foreign(found: &str, owner: &str) -> String {
              servers{}",
             match journal == NO_JOURNAL {
                 true => "",
-                false => " (how to change the number: docs/operations.md, \"Partitions\")",
+                false =>
+                    " (a server that starts with another number while no other runs loads it anew from the journal)",
             }
         );
     }
@@ -359,9 +360,9 @@ mod tests {
         assert!(text.contains("this server has journal 0199"), "{text}");
         let text = foreign("0199/1", "0199/4");
         assert!(text.contains("--partitions 1"), "{text}");
-        assert!(text.contains("how to change the number"), "{text}");
-        assert!(!text.contains("journal"), "{text}");
+        assert!(text.contains("starts with another number"), "{text}");
+        assert!(!text.contains("belongs to"), "{text}");
         let text = foreign("none/1", "none/4");
-        assert!(!text.contains("how to change the number"), "{text}");
+        assert!(!text.contains("starts with another number"), "{text}");
     }
 }

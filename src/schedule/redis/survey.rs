@@ -9,6 +9,7 @@ use super::context::meta_key;
 use super::info::text;
 use super::recovery::server_run::ServerRun;
 use super::recovery::write_counters::Loss;
+use super::recovery::{number_in, same_data};
 use super::script::Script;
 use super::{NO_JOURNAL, foreign};
 use crate::clock::{Clock as _, SystemClock};
@@ -69,7 +70,9 @@ pub enum ScheduleOwner {
     Nobody,
     /// To this journal.
     Own,
-    /// To another journal, or it has another number of partitions. Contains the sentence.
+    /// To this journal, but it has another number of partitions. Contains that.
+    OtherNumber(String),
+    /// To another journal, or to none. Contains the sentence.
     Other(String),
 }
 
@@ -186,6 +189,9 @@ fn ownership(epoch: Option<&str>, journal: Option<&str>, partitions: usize) -> S
     let own = format!("{}/{}", journal.unwrap_or("new"), partitions.max(1));
     match (journal, epoch == own) {
         (Some(_), true) => ScheduleOwner::Own,
+        (Some(journal), false) if journal != NO_JOURNAL && epoch.starts_with(same_data(&own)) => {
+            ScheduleOwner::OtherNumber(number_in(epoch).to_string())
+        }
         (Some(_), false) => ScheduleOwner::Other(foreign(epoch, &own)),
         (None, _) => {
             let owner = epoch.rsplit_once('/').map_or(epoch, |(owner, _)| owner);
@@ -270,7 +276,11 @@ mod tests {
         assert_eq!(ownership(Some("a/1"), Some("a"), 1), ScheduleOwner::Own);
         other("b/1", Some("a"), "belongs to journal b");
         other("none/1", Some("a"), "belongs to no journal");
-        other("a/4", Some("a"), "--partitions 4");
+        assert_eq!(
+            ownership(Some("a/4"), Some("a"), 1),
+            ScheduleOwner::OtherNumber("4".into())
+        );
+        other("none/4", Some("none"), "--partitions 4");
         other(
             "a/1",
             None,

@@ -5,7 +5,9 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
 use crate::support::{short_pause, within};
+use reqwest::Method;
 use ringback::app::App;
+use ringback::domain::lane::Lane;
 use ringback::domain::signature::SigningSecret;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -201,27 +203,46 @@ async fn what_redis_lost_is_put_back_at_the_next_start() {
 
 /// As docs/operations.md says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_number_of_partitions_is_changed_by_loading_an_empty_redis() {
+async fn the_number_of_partitions_is_changed_by_starting_with_another() {
     let mut merchant = Merchant::start().await;
+    let mut held = Merchant::start().await;
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut own = config(dir.path(), Stores::Redis);
+    let mut own = config(dir.path(), Stores::Postgres);
     own.schedule.partitions = 2;
-    let server = Server::open(own.clone(), None, None).await;
-    let mut asked = registration("a", &merchant);
-    asked["delay"] = "1s".into();
-    server.register(asked).await;
-    server.stop().await;
-    own.schedule.partitions = 256;
-    let error = App::start(own.clone()).await.err().expect("it is refused");
-    let text = format!("{error:#}");
-    assert!(text.contains("start it with --partitions 2"), "{text}");
-    let url = own.schedule.redis.clone().expect("on Redis");
-    let mut redis = connect(url.expose()).await;
-    let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
-    flush.expect("flushed");
-    let server = Server::open(own, None, None).await;
-    assert_eq!(merchant.call().await.body, b"id=a");
-    server.until_state("a", "delivered").await;
+    let mut server = Server::open(own.clone(), None, None).await;
+    let lane = Lane::parse(&held.url("/")).expect("a lane");
+    let lane: String = url::form_urlencoded::byte_serialize(lane.as_str().as_bytes()).collect();
+    let change = async |server: &Server, what: &str| {
+        let path = format!("/v1/lanes/{lane}/{what}");
+        let (status, view) = server.call(Method::POST, &path, None).await;
+        assert!(matches!(status, 200 | 202), "{status} {view}");
+    };
+    change(&server, "hold").await;
+    server.register(registration("held", &held)).await;
+    for (number, partitions) in [256, 1, 4].into_iter().enumerate() {
+        let id = format!("a{number}");
+        let mut asked = registration(&id, &merchant);
+        asked["delay"] = "3s".into();
+        server.register(asked).await;
+        own.schedule.partitions = partitions;
+        let other = tempfile::tempdir().expect("a temporary directory");
+        let mut beside = own.clone();
+        beside.data_dir = other.path().to_path_buf();
+        let error = App::start(beside).await.err().expect("it is refused");
+        let text = format!("{error:#}");
+        assert!(text.contains("another server uses it"), "{text}");
+        server.stop().await;
+        server = Server::open(own.clone(), None, None).await;
+        let body = format!("id={id}").into_bytes();
+        assert_eq!(merchant.call().await.body, body);
+        server.until_state(&id, "delivered").await;
+        // A hold is in the journal.
+        assert_eq!(server.get("held").await["state"], "scheduled");
+        assert!(held.arrived().is_none());
+    }
+    change(&server, "release").await;
+    assert_eq!(held.call().await.body, b"id=held");
+    server.until_state("held", "delivered").await;
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }

@@ -41,6 +41,11 @@ pub fn open_with_limits(url: String, limits: Limits, clock: ManualClock) -> Redi
     RedisSchedule::open(&options(url, PARTITIONS, limits), Arc::new(clock)).expect("a URL")
 }
 
+/// In so many parts.
+pub fn open_numbered(url: String, partitions: usize, clock: ManualClock) -> RedisSchedule {
+    RedisSchedule::open(&options(url, partitions, LIMITS), Arc::new(clock)).expect("a URL")
+}
+
 fn options(url: String, partitions: usize, limits: Limits) -> Options {
     Options {
         url,

@@ -5,6 +5,7 @@
 mod cluster;
 mod finding;
 mod parts_away;
+mod resizing;
 mod rights;
 mod scene;
 mod sentinels;

@@ -38,6 +38,7 @@ mod priorities;
 mod redis;
 mod registering;
 mod reserving;
+mod resizing;
 mod restoring;
 mod sentinels;
 mod set_back;

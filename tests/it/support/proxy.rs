@@ -7,7 +7,7 @@
 
 use reqwest::Url;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -79,6 +79,11 @@ struct Shared {
     obeyed: watch::Sender<Line>,
     trap: Mutex<Option<Trap>>,
     sprung: Notify,
+    /// How many requests there were, and which of them are disturbed.
+    requests: AtomicUsize,
+    held_from: AtomicUsize,
+    cut_at: AtomicUsize,
+    held: Notify,
 }
 
 impl Proxy {
@@ -95,6 +100,10 @@ impl Proxy {
             obeyed: watch::Sender::new(Line::Passes),
             trap: Mutex::default(),
             sprung: Notify::new(),
+            requests: AtomicUsize::new(0),
+            held_from: AtomicUsize::new(usize::MAX),
+            cut_at: AtomicUsize::new(usize::MAX),
+            held: Notify::new(),
         });
         let listener = listen(address);
         let task = tokio::spawn(accept(address, listener, shared.clone())).abort_handle();
@@ -146,6 +155,26 @@ impl Proxy {
             then,
         };
         *self.shared.trap.lock().expect("not poisoned") = Some(trap);
+    }
+
+    /// How many requests there were.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// Holds back everything from the request on that is the one with this number, from 0, of all connections.
+    pub fn hold_from(&self, number: usize) {
+        self.shared.held_from.store(number, Ordering::Relaxed);
+    }
+
+    /// Completes when a request is held back because of [`Proxy::hold_from`].
+    pub async fn holds(&self) {
+        self.shared.held.notified().await;
+    }
+
+    /// Cuts off the reply to the request with this number, from 0, of all connections.
+    pub fn cut_at(&self, number: usize) {
+        self.shared.cut_at.store(number, Ordering::Relaxed);
     }
 
     /// Whether replies are still to be cut off.
@@ -255,11 +284,19 @@ async fn there(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared,
         if let Line::Delays { there, .. } = shared.line() {
             tokio::time::sleep(there).await;
         }
+        let number = shared.requests.fetch_add(1, Ordering::Relaxed);
+        if number == shared.held_from.load(Ordering::Relaxed) {
+            shared.line.send_replace(Line::Holds);
+            shared.held.notify_one();
+        }
         let mut line = shared.line.subscribe();
         // Fails only when the sender is gone, and `shared` holds it.
         let _ = line.wait_for(|line| *line != Line::Holds).await;
         if let Some(after) = shared.sprung_by(bytes, true) {
             *state.cut.lock().expect("not poisoned") = Some(after);
+        }
+        if number == shared.cut_at.load(Ordering::Relaxed) {
+            *state.cut.lock().expect("not poisoned") = Some(0);
         }
         if to.write_all(bytes).await.is_err() {
             return;

@@ -45,7 +45,7 @@
 --       12 '1' if data without an owner may be taken over by this owner
 --       13 the horizon of this instance; '' if it puts nothing in
 --       14 '1' if it starts now: then its horizon must go with those of the others
--- Reply  'foreign', owner | 'signing': others sign with another secret | 'horizon', that of another instance, with which
+-- Reply  'foreign', owner, generation | 'signing': others sign with another secret | 'horizon', that of another instance, with which
 --        the own one does not go | 'unowned': the data has no owner | 'wait': another instance is clearing it | or one of the following, then the generation
 --        and a write count: 'whole' | 'theirs': another instance is loading it | and the tasks for
 --        this instance: 'resume': an earlier rebuild is not finished | 'clear' | 'new': nothing was
@@ -63,7 +63,7 @@ local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for this long
 call('HDEL', META, '') -- a full server refuses nothing after this
 
 local epoch = call('GET', EPOCH) or call('HGET', META, 'owner')
-if epoch and epoch ~= owner then return { 'foreign', epoch } end
+if epoch and epoch ~= owner then return { 'foreign', epoch, call('HGET', META, 'generation') or '0' } end
 local has_entries = call('EXISTS', JOBS, LANES) > 0
 if not epoch and not may_take_over and has_entries then return { 'unowned' } end
 
@@ -88,6 +88,11 @@ for name, at in pairs(held) do
   if string.sub(name, 1, 3) == 'at:' then
     local other = string.sub(name, 4)
     at = tonumber(at) or 0
+    if at > NOW + alive_ms then
+      -- The clock was set back since. An instance at work soon says so again.
+      at = NOW
+      call('HSET', META, name, text_of(at))
+    end
     if at < NOW - FORGET_MS then
       -- Other instances that start now may compare the same write count, so it is kept.
       if other ~= earlier then

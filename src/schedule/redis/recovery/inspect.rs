@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
 /// second, unless it has as many attempts in flight as it may have.
-const ALIVE_MS: i64 = 30_000;
+pub(super) const ALIVE_MS: i64 = 30_000;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
     and merchants would reject some of the signatures; start with the same --signing-secret, or \
@@ -36,22 +36,34 @@ pub(super) fn more_severe(one: Inspection, other: Inspection) -> Inspection {
 }
 
 impl RedisSchedule {
+    /// Inspects a partition. `is_first_here`: whether the first one, which decides how many there are, was in reach just now.
     pub(super) async fn inspect_partition(
         &self,
         number: usize,
-        partition: &Partition,
         clear: bool,
+        is_first_here: bool,
     ) -> Result<Inspection, ScheduleError> {
+        let partition = &self.partitions[number];
         // Connects first: then it is known which run of the server answers.
         partition.reads.ready().await?;
-        let run = partition.context.server.run().name().await;
-        let command = self.inspect_command(number, partition, clear, &run);
-        let mut reply = partition
-            .reads
-            .run_script(&self.scripts.inspect, &command)
-            .await?;
-        let verdict = reply.text()?;
+        if number == 0 {
+            self.prepare_first().await?;
+        } else if !is_first_here {
+            self.may_use_without_first(number).await?;
+        }
+        let (mut reply, mut verdict) = self.ask_partition(number, partition, clear).await?;
+        let mut is_replaced = false;
+        if verdict == "foreign" {
+            let owner = reply.text()?;
+            let generation = instant(&mut reply)?;
+            is_replaced = self.replace(number, (&owner, generation)).await?;
+            if !is_replaced {
+                return Err(ScheduleError::Foreign(foreign(&owner, &self.owner)));
+            }
+            (reply, verdict) = self.ask_partition(number, partition, clear).await?;
+        }
         let found = match verdict.as_str() {
+            "lost" if is_replaced => Inspection::ToLoad(LoadReason::Resized),
             "whole" => Inspection::Whole,
             "theirs" => Inspection::Loading,
             "resume" => Inspection::ToLoad(LoadReason::Unfinished),
@@ -83,6 +95,21 @@ impl RedisSchedule {
             Inspection::ToLoad(LoadReason::Asked) => self.clear(partition).await,
             found => Ok(found),
         }
+    }
+
+    /// Asks what a partition has. Returns the rest of the reply, and its first word.
+    async fn ask_partition(
+        &self,
+        number: usize,
+        partition: &Partition,
+        clear: bool,
+    ) -> Result<(ScriptReply, String), ScheduleError> {
+        let run = partition.context.server.run().name().await;
+        let command = self.inspect_command(number, partition, clear, &run);
+        let asking = partition.reads.run_script(&self.scripts.inspect, &command);
+        let mut reply = asking.await?;
+        let verdict = reply.text()?;
+        Ok((reply, verdict))
     }
 
     /// The command that inspects a partition.

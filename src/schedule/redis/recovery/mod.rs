@@ -3,6 +3,8 @@
 
 mod heartbeat;
 mod inspect;
+mod owner;
+mod resizing;
 pub mod server_run;
 pub mod write_counters;
 
@@ -21,6 +23,7 @@ use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use inspect::more_severe;
+pub use owner::{number_in, same_data};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,6 +41,7 @@ pub struct Scripts {
     heartbeat: Script,
     inspect: Script,
     clear: Script,
+    replace: Script,
     loading: Script,
     deregister: Script,
 }
@@ -48,6 +52,7 @@ impl Default for Scripts {
             heartbeat: Script::new(include_str!("heartbeat.lua")),
             inspect: Script::new(include_str!("inspect.lua")),
             clear: Script::new(include_str!("clear.lua")),
+            replace: Script::new(include_str!("replace.lua")),
             loading: Script::new(include_str!("loading.lua")),
             deregister: Script::new(include_str!("deregister.lua")),
         }
@@ -57,54 +62,47 @@ impl Default for Scripts {
 #[async_trait]
 impl Recoverable for RedisSchedule {
     async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError> {
-        let inspected = self.partitions.iter().enumerate();
-        let inspected = inspected.map(|(number, partition)| async move {
-            let found = self.inspect_partition(number, partition, clear).await;
-            (number, found)
-        });
-        let inspected: Vec<_> = inspected.collect();
+        let inspect = |number, is_first_here| async move {
+            let inspecting = self.inspect_partition(number, clear, is_first_here);
+            (number, inspecting.await)
+        };
+        let mut inspected = Inspected::default();
+        let has_entered = self.has_entered.load(Ordering::Relaxed);
+        let is_first_away = self.away.as_ref().is_some_and(|away| away.has(0));
+        // Nothing is changed in the others before the first one has said that this number of partitions is right (resizing.rs).
+        // Only one that is at work already does not wait for it.
+        let mut is_first_here = false;
+        let mut others = 0..self.partitions.len();
+        if !(has_entered && is_first_away) {
+            is_first_here = self.take_in(&mut inspected, inspect(0, true).await).await?;
+            others = 1..self.partitions.len();
+        }
+        let others: Vec<_> = others
+            .map(|number| inspect(number, is_first_here))
+            .collect();
         // One after the other where all are at one server, which could be slow.
         let at_once = if self.away.is_some() { AT_ONCE } else { 1 };
-        let mut inspected = stream::iter(inspected).buffered(at_once);
-        let (mut found, mut has_answer, mut failure) = (Inspection::Whole, false, None);
-        let mut failed = Vec::new();
-        while let Some((number, one)) = inspected.next().await {
-            let one = match (one, &self.away) {
-                // The other partitions of the cluster are used meanwhile.
-                (Err(error @ ScheduleError::Unavailable(_)), Some(away)) => {
-                    away.add_to_inspect(number);
-                    self.partitions[number]
-                        .loading
-                        .store(false, Ordering::Relaxed);
-                    failure = Some(error);
-                    failed.push(number);
-                    continue;
-                }
-                (one, _) => one?,
-            };
-            has_answer = true;
-            let loading = matches!(one, Inspection::ToLoad(_));
-            self.partitions[number]
-                .loading
-                .store(loading, Ordering::Relaxed);
-            found = more_severe(found, one);
+        let mut others = stream::iter(others).buffered(at_once);
+        while let Some(one) = others.next().await {
+            self.take_in(&mut inspected, one).await?;
         }
-        if let (false, Some(failure)) = (has_answer, failure) {
+        if let (false, Some(failure)) = (inspected.has_answer, inspected.failure) {
             return Err(failure);
         }
         self.has_entered.store(true, Ordering::Relaxed);
         // While another instance is emptying a partition, calls to it are still refused.
-        if found != Inspection::Clearing {
+        if inspected.found != Inspection::Clearing {
             self.loss.set(false);
         }
         // A partition that has answered since it failed above: away.rs has set the loss for it, and the line before this may
         // have taken that back.
+        let mut failed = inspected.failed.iter();
         let has_answered =
-            |away: &Arc<AwayPartitions>| failed.iter().any(|number| !away.is_to_inspect(*number));
+            |away: &Arc<AwayPartitions>| failed.any(|number| !away.is_to_inspect(*number));
         if self.away.as_ref().is_some_and(has_answered) {
             self.loss.set(true);
         }
-        Ok(found)
+        Ok(inspected.found)
     }
 
     async fn status(&self) -> Result<ScheduleStatus, ScheduleError> {
@@ -224,7 +222,60 @@ impl Recoverable for RedisSchedule {
     }
 }
 
+/// What the inspection of some partitions has found.
+struct Inspected {
+    found: Inspection,
+    /// Whether any of them has answered.
+    has_answer: bool,
+    /// Those that have not.
+    failed: Vec<usize>,
+    failure: Option<ScheduleError>,
+}
+
+impl Default for Inspected {
+    fn default() -> Self {
+        Self {
+            found: Inspection::Whole,
+            has_answer: false,
+            failed: Vec::new(),
+            failure: None,
+        }
+    }
+}
+
 impl RedisSchedule {
+    /// Takes in what the inspection of one partition has found; `false` if it is out of reach while others may not be.
+    async fn take_in(
+        &self,
+        inspected: &mut Inspected,
+        (number, one): (usize, Result<Inspection, ScheduleError>),
+    ) -> Result<bool, ScheduleError> {
+        let loading = &self.partitions[number].loading;
+        match (one, &self.away) {
+            (Ok(one), _) => {
+                inspected.has_answer = true;
+                loading.store(matches!(one, Inspection::ToLoad(_)), Ordering::Relaxed);
+                inspected.found = more_severe(inspected.found, one);
+                Ok(true)
+            }
+            // The other partitions of the cluster are used meanwhile.
+            (Err(error @ ScheduleError::Unavailable(_)), Some(away)) => {
+                away.add_to_inspect(number);
+                loading.store(false, Ordering::Relaxed);
+                inspected.failure = Some(error);
+                inspected.failed.push(number);
+                Ok(false)
+            }
+            (Err(error), _) => {
+                if !self.has_entered.load(Ordering::Relaxed) {
+                    // One that is refused at its start is not at work.
+                    self.send_deregistration().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
     async fn clear(&self, partition: &Partition) -> Result<Inspection, ScheduleError> {
         let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {

@@ -258,7 +258,11 @@ fn a_schedule_of_another_journal_is_a_problem() {
         &with(&["--redis", &redis, "--partitions", "4"]),
         &[],
     );
-    found.has(("redis data", "problem"), "--partitions 1", "");
+    found.has(
+        ("redis data", "warning"),
+        "has 1 partitions",
+        "stop all servers first",
+    );
     let other = tempfile::tempdir().expect("a directory");
     let found = doctor(other.path(), &with(&["--redis", &redis]), &[]);
     found.has(
