@@ -190,7 +190,10 @@ impl RebuildStores {
                 let loaded = self.load_missing(reason).await?;
                 Ok(RebuildReport::of_loading(loaded))
             }
-            Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
+            Inspection::Loading
+            | Inspection::Clearing
+            | Inspection::Replaced
+            | Inspection::Unowned => Err(being_loaded()),
             Inspection::Whole => {
                 let compared = self.scan(&Pick::default()).await?;
                 Ok(RebuildReport::of_comparing(None, compared))
@@ -216,7 +219,10 @@ impl RebuildStores {
         match found.map_err(anyhow::Error::from)? {
             Inspection::Whole => Ok(None),
             Inspection::ToLoad(reason) => Ok(Some(self.load_missing(reason).await?)),
-            Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
+            Inspection::Loading
+            | Inspection::Clearing
+            | Inspection::Replaced
+            | Inspection::Unowned => Err(being_loaded()),
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Inspection {
     /// This instance has to put in everything that is pending and remove what has ended. Meanwhile it
     /// calls [`Recoverable::report_loading`] at least every few seconds, then [`Recoverable::finish_loading`].
     ToLoad(LoadReason),
+    /// It was replaced by one with another number of partitions, with which other instances work. This instance must end.
+    Replaced,
     /// It holds data without an owner. The caller compares it with the journal. If the journal knows the
     /// data, the caller calls [`Recoverable::take_ownership`] and inspects it again.
     Unowned,

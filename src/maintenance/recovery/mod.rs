@@ -126,7 +126,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Acts on the first inspection and on later losses, until stopped.
+    /// Acts on the first inspection and on later losses, until stopped, or until servers with another number of partitions have
+    /// replaced the schedule.
     pub async fn run(self, stop: CancellationToken) {
         let Some(recoverable) = self.schedule.recoverable() else {
             return;
@@ -134,8 +135,13 @@ impl Recovery {
         let repairing = self.inspect_and_repair(recoverable);
         let remembering = self.remember(recoverable);
         let beating = send_heartbeats(recoverable);
-        stop.run_until_cancelled(async { tokio::join!(repairing, remembering, beating) })
-            .await;
+        let going_on = async {
+            tokio::select! {
+                () = repairing => {}
+                ((), ()) = async { tokio::join!(remembering, beating) } => {}
+            }
+        };
+        stop.run_until_cancelled(going_on).await;
         // With the counts, the next start notices if the data was changed or lost in between. A journal that is away does not
         // keep the others from learning that this instance has stopped.
         let counts = recoverable.write_counts();
@@ -147,12 +153,20 @@ impl Recovery {
         tokio::join!(remembering, recoverable.deregister());
     }
 
+    /// Ends only if the schedule is another one by now.
     async fn inspect_and_repair(&self, recoverable: &dyn Recoverable) {
         let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let (mut not_inspected, mut not_recovered) = (LastError::default(), LastError::default());
         loop {
             match inspected {
+                Ok(Inspection::Replaced) => {
+                    tracing::error!(
+                        "the schedule in Redis was replaced by one with another number of partitions (--partitions), with \
+                         which other servers work; this server ends"
+                    );
+                    return;
+                }
                 Ok(found) => {
                     back_off = BACK_OFF;
                     not_inspected.clear();
@@ -192,7 +206,7 @@ impl Recovery {
                 not_recovered.clear();
                 return recoverable.wait_for_loss().await;
             }
-            Inspection::Clearing | Inspection::Unowned => {
+            Inspection::Clearing | Inspection::Unowned | Inspection::Replaced => {
                 return tokio::time::sleep(INSPECT_SOON).await;
             }
             Inspection::Loading => {
@@ -395,6 +409,7 @@ fn is_whole(found: Inspection) -> bool {
         Inspection::Loading
         | Inspection::Clearing
         | Inspection::ToLoad(_)
+        | Inspection::Replaced
         | Inspection::Unowned => false,
     }
 }

@@ -34,6 +34,8 @@ struct AwayMark {
     is_away: AtomicBool,
     /// Whether it could not be inspected.
     to_inspect: AtomicBool,
+    /// Whether it is not used before the first one is inspected.
+    waits_for_first: AtomicBool,
 }
 
 impl AwayPartitions {
@@ -75,6 +77,12 @@ impl AwayPartitions {
         self.add(number);
     }
 
+    /// Notes that a partition is not used before the first one, which is away, is inspected.
+    pub fn wait_for_first(&self, number: usize) {
+        let waits = &self.marks[number].waits_for_first;
+        waits.store(true, Ordering::Release);
+    }
+
     /// Marks a partition that does not answer.
     pub fn add(self: &Arc<Self>, number: usize) {
         if self.marks[number].is_away.swap(true, Ordering::AcqRel) {
@@ -96,10 +104,12 @@ impl AwayPartitions {
             let Some(partitions) = self.partitions.upgrade() else {
                 return;
             };
-            if !matches!(
-                partitions[number].answers().await,
-                Err(ScheduleError::Unavailable(_))
-            ) {
+            let answered = partitions[number].answers().await;
+            let is_silent = matches!(answered, Err(ScheduleError::Unavailable(_)));
+            let waits = &self.marks[number].waits_for_first;
+            let waits_for_first = waits.load(Ordering::Acquire) && self.has(0);
+            if !is_silent && !waits_for_first {
+                waits.store(false, Ordering::Release);
                 break;
             }
             if waited >= LOG_AFTER && !self.logged.swap(true, Ordering::AcqRel) {

@@ -112,6 +112,49 @@ async fn another_number_works_nowhere_while_one_that_is_at_work_may_be_out_of_re
     }
 }
 
+/// What a server that was broken off has left says nothing while the first partition cannot be asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_begun_is_not_used_while_the_first_partition_is_away() {
+    let cluster = RedisCluster::start_patient().await;
+    let [first, _] = two_nodes(&cluster).await;
+    let clock = ManualClock::at(START_MS);
+    let old = server(&cluster, 1, &clock);
+    whole(&old).await;
+    put_all(&old).await.expect("put in");
+    let of_first = cluster.partitions_of(first, AFTER).await;
+    let mut others = Vec::new();
+    for partition in (1..AFTER).filter(|partition| !of_first.contains(partition)) {
+        let slot = cluster.slot_of(partition).await;
+        let url = cluster.node_url(cluster.primary_of(slot).await);
+        let epoch = Cmd::set(
+            format!("{{rb:{partition}}}:epoch"),
+            format!("journal/{AFTER}"),
+        );
+        let set = epoch.exec_async(&mut connect(&url).await).await;
+        set.expect("written");
+        others.push((partition, url));
+    }
+    cluster.hang(first).await;
+    let new = server(&cluster, AFTER, &clock);
+    let found = new.inspect(false).await;
+    assert!(
+        matches!(found, Err(ScheduleError::Unavailable(_))),
+        "{found:?}"
+    );
+    for (partition, url) in others {
+        let meta = Cmd::exists(format!("{{rb:{partition}}}:meta"));
+        let there: bool = (meta.query_async(&mut connect(&url).await).await).expect("answered");
+        assert!(!there, "{partition}");
+    }
+    cluster.resume(first);
+    until("the new one to be refused", async || {
+        let found = new.inspect(false).await;
+        matches!(found, Err(ScheduleError::Foreign(_))).then_some(())
+    })
+    .await;
+    assert_eq!(claim_all(&old).await, AFTER);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_is_changed_when_all_partitions_are_in_reach_again() {
     let cluster = RedisCluster::start_patient().await;

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use super::redis::{command, options};
 use crate::support::proxy::{Line, Proxy};
-use crate::support::redis::{connect, fresh_database};
+use crate::support::redis::{RedisServer, connect, fresh_database};
 use ringback::clock::ManualClock;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable as _};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
@@ -195,7 +195,7 @@ async fn an_instance_that_hung_while_another_number_took_over_is_refused() {
             );
             let inspected = hung.inspect(false).await;
             assert!(
-                matches!(inspected, Err(ScheduleError::Foreign(_))),
+                matches!(inspected, Ok(Inspection::Replaced)),
                 "{inspected:?}"
             );
         }
@@ -299,6 +299,67 @@ async fn only_a_server_with_the_same_journal_replaces_the_data_of_another_number
     refused(&scene.server(2), "start it with --partitions 4").await;
 }
 
+/// What it knew before is lost in every partition, also in those that are new: what may be in flight counts.
+#[tokio::test]
+async fn every_partition_counts_as_lost_after_the_number_was_changed() {
+    let scene = Scene::new();
+    let old = scene.started(2, LoadReason::New).await;
+    put_all(&old, "old").await;
+    old.deregister().await;
+    let _new = scene.started(8, LoadReason::Resized).await;
+    for number in 0..8 {
+        let lost = redis::Cmd::hexists(format!("{{rb:{number}}}:meta"), "lost");
+        let lost: bool = lost
+            .query_async(&mut connect(&scene.url).await)
+            .await
+            .expect("answered");
+        assert!(lost, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_keeps_no_number_for_ever() {
+    let scene = Scene::new();
+    scene.clock.turn_to(START_MS + 100 * ALIVE_MS);
+    let killed = scene.started(4, LoadReason::New).await;
+    put_all(&killed, "old").await;
+    assert_eq!(claim_all(&killed).await, LANES);
+    drop(killed);
+    scene.clock.set_back_to(START_MS);
+    refused(&scene.server(2), "another server uses it").await;
+    scene.clock.turn_to(START_MS + ALIVE_MS - 1);
+    refused(&scene.server(2), "another server uses it").await;
+    scene.clock.turn_to(START_MS + ALIVE_MS);
+    let new = scene.started(2, LoadReason::Resized).await;
+    put_all(&new, "new").await;
+    assert_eq!(claim_all(&new).await, LANES);
+}
+
+#[tokio::test]
+async fn a_full_redis_is_emptied_for_another_number() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let scene = Scene::new().over(&server.url(0));
+    for (before, after) in [(1, 4), (4, 1)] {
+        command(&scene.url, &redis::cmd("FLUSHDB")).await;
+        let old = scene.started(before, LoadReason::New).await;
+        put_all(&old, "old").await;
+        old.deregister().await;
+        let full = |bytes: usize| {
+            let mut full = redis::cmd("CONFIG");
+            full.arg("SET").arg("maxmemory").arg(bytes);
+            full
+        };
+        command(&scene.url, &full(1)).await;
+        let new = scene.server(after);
+        let found = new.inspect(false).await.expect("not refused");
+        assert_eq!(found, Inspection::ToLoad(LoadReason::Resized), "{before}");
+        command(&scene.url, &full(0)).await;
+        put_all(&new, "new").await;
+        assert!(new.finish_loading().await.expect("heard"));
+        assert_eq!(claim_all(&new).await, LANES);
+    }
+}
+
 /// Another number, and what the disturbed server is started with.
 const DISTURBED: [(usize, usize); 2] = [(3, 1), (1, 3)];
 
@@ -368,6 +429,9 @@ impl Disturbed {
 async fn goes_on(server: &RedisSchedule) -> Result<(), ScheduleError> {
     for _ in 0..5 {
         match server.inspect(false).await? {
+            Inspection::Replaced => {
+                return Err(ScheduleError::Foreign("it was replaced".to_string()));
+            }
             Inspection::Whole => return server.heartbeat().await,
             Inspection::ToLoad(_) => {
                 put_all(server, "old").await;
@@ -409,7 +473,10 @@ async fn one_has_gone_on(
     for _ in 0..2 {
         let found = refused.inspect(false).await;
         assert!(
-            matches!(found, Err(ScheduleError::Foreign(_))),
+            matches!(
+                found,
+                Ok(Inspection::Replaced) | Err(ScheduleError::Foreign(_))
+            ),
             "{at}: {found:?}"
         );
     }
@@ -495,7 +562,8 @@ async fn one_that_hung_and_goes_on_between_two_calls_is_at_work_or_is_refused() 
             let Some((found, old_goes_on)) = disturbed.held_while(number, goes_on).await else {
                 continue;
             };
-            let server = (&disturbed.server, found.is_ok());
+            let goes_on = matches!(&found, Ok(found) if *found != Inspection::Replaced);
+            let server = (&disturbed.server, goes_on);
             one_has_gone_on((old, old_goes_on), server, &at).await;
         }
     }
@@ -513,7 +581,8 @@ async fn one_with_any_number_that_starts_between_two_calls_goes_on_alone() {
                 let Some((found, is_started)) = disturbed.held_while(number, starts).await else {
                     continue;
                 };
-                let server = (&disturbed.server, found.is_ok());
+                let goes_on = matches!(&found, Ok(found) if *found != Inspection::Replaced);
+                let server = (&disturbed.server, goes_on);
                 one_has_gone_on((&other, is_started), server, &at).await;
             }
         }

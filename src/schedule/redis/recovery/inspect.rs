@@ -1,19 +1,16 @@
 //! Inspecting a partition: whose data it is, and whether it is complete.
 
-use super::HOLD_MS;
 use super::write_counters::WriteCount;
+use super::{ALIVE_MS, HOLD_MS};
 use crate::domain::duration::display_ms;
 use crate::schedule::ScheduleError;
 use crate::schedule::recoverable::{Inspection, LoadReason};
 use crate::schedule::redis::partition::Partition;
+use crate::schedule::redis::recovery::resizing::Replacing;
 use crate::schedule::redis::reply::ScriptReply;
 use crate::schedule::redis::{RedisSchedule, foreign};
 use redis::Cmd;
 use std::sync::atomic::Ordering;
-
-/// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
-/// second, unless it has as many attempts in flight as it may have.
-pub(super) const ALIVE_MS: i64 = 30_000;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
     and merchants would reject some of the signatures; start with the same --signing-secret, or \
@@ -27,6 +24,7 @@ pub(super) fn more_severe(one: Inspection, other: Inspection) -> Inspection {
         Inspection::Clearing => 2,
         Inspection::ToLoad(_) => 3,
         Inspection::Unowned => 4,
+        Inspection::Replaced => 5,
     };
     if severity(&other) > severity(&one) {
         other
@@ -56,9 +54,12 @@ impl RedisSchedule {
         if verdict == "foreign" {
             let owner = reply.text()?;
             let generation = instant(&mut reply)?;
-            is_replaced = self.replace(number, (&owner, generation)).await?;
-            if !is_replaced {
-                return Err(ScheduleError::Foreign(foreign(&owner, &self.owner)));
+            match self.replace(number, (&owner, generation)).await? {
+                Replacing::Done => is_replaced = true,
+                Replacing::NotAllowed => {
+                    return Err(ScheduleError::Foreign(foreign(&owner, &self.owner)));
+                }
+                Replacing::ByOthers => return Ok(Inspection::Replaced),
             }
             (reply, verdict) = self.ask_partition(number, partition, clear).await?;
         }

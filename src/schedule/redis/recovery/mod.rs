@@ -31,6 +31,9 @@ use write_counters::WriteCount;
 
 /// How long an instance may load a partition without a report until another takes over, in milliseconds.
 const HOLD_MS: i64 = 10_000;
+/// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
+/// second, unless it has as many attempts in flight as it may have.
+const ALIVE_MS: i64 = 30_000;
 /// Maximum number of partitions that are asked at a time.
 const AT_ONCE: usize = 16;
 /// Maximum number of lanes removed in one step of emptying a partition.
@@ -75,6 +78,9 @@ impl Recoverable for RedisSchedule {
         let mut others = 0..self.partitions.len();
         if !(has_entered && is_first_away) {
             is_first_here = self.take_in(&mut inspected, inspect(0, true).await).await?;
+            if inspected.found == Inspection::Replaced {
+                return Ok(Inspection::Replaced);
+            }
             others = 1..self.partitions.len();
         }
         let others: Vec<_> = others

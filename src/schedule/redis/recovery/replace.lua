@@ -10,7 +10,7 @@
 --        4 what the owners of the data of this journal begin with
 --        5 how long after its last claim or heartbeat an instance counts as alive, ms
 --        6 maximum number of lanes to remove
---        7 'look': change nothing | 'other': remove what has another owner | 'any': also what has this one, and take what is
+--        7 'look': remove nothing | 'other': remove what has another owner | 'any': also what has this one, and take what is
 --          empty
 -- Reply  'nothing': there is nothing to remove | 'foreign', the owner: it is of another journal |
 --        'alive', the owner, for how long at least, ms: an instance with another number is at work here, or attempts may be in
@@ -22,6 +22,8 @@ local JOBS, LANES, LEASES, META, EPOCH, REBUILD = KEYS[1], KEYS[2], KEYS[3], KEY
 local PREFIX, own, same_data, alive_ms, most, mode = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local call = redis.call
 local LONGEST_LEASE_MS = 600000 -- one that ends later is of a clock that was set back since
+
+call('HDEL', META, '') -- a full server refuses nothing after this
 
 local owner = call('GET', EPOCH) or call('HGET', META, 'owner')
 if not owner then
@@ -49,15 +51,16 @@ for i = 1, #fields, 2 do
     until_ms = math.max(until_ms, at + alive_ms)
   end
 end
-local last = tonumber(call('ZREVRANGE', LEASES, 0, 0, 'WITHSCORES')[2] or 0) / 1000
-if last <= NOW + LONGEST_LEASE_MS then until_ms = math.max(until_ms, last) end
+local latest = string.format('%d', (NOW + LONGEST_LEASE_MS) * 1000)
+local last = call('ZREVRANGEBYSCORE', LEASES, latest, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+until_ms = math.max(until_ms, tonumber(last[2] or 0) / 1000)
 if until_ms > NOW then
   if owner == own then return { 'nothing' } end
   return { 'alive', owner, string.format('%d', math.ceil(until_ms - NOW)) }
 end
 if mode == 'look' then return { 'found' } end
 
-call('UNLINK', META, REBUILD) -- a full server refuses nothing after this
+call('UNLINK', META, REBUILD)
 call('SET', EPOCH, owner)
 local lanes = call('ZRANGE', LANES, 0, most - 1)
 for _, lane in ipairs(lanes) do

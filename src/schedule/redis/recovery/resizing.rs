@@ -12,24 +12,24 @@
 //! * What is broken off is done again by the next server that starts, whichever number it has.
 //! * A partition in which a server meets another number later, such as one that a fail-over has set back, is replaced alone if the
 //!   first one still has the number of that server.
-//! * A server that hung meanwhile finds another number in the first partition, and is refused. If the data there is older than
-//!   what the server knows, all of it was set back, and is replaced again.
+//! * A server that hung meanwhile finds another number in the first partition, and ends. If the data there is older than what the
+//!   server knows, all of it was set back, and is replaced again.
 //!
 //! A server at work that comes upon a partition that was emptied finds a loss of data, and loads it again: so whatever it does
 //! between two steps, nothing is lost, and its claims make the next step refuse.
 
 use super::owner::{at_work, same_data};
-use super::{AT_ONCE, MOST_CLEARED, text};
+use super::{ALIVE_MS, AT_ONCE, MOST_CLEARED, text};
 use crate::schedule::ScheduleError;
 use crate::schedule::redis::RedisSchedule;
 use crate::schedule::redis::connection::{COMMAND_TIMEOUT, Connection};
 use crate::schedule::redis::context::PartitionKeys;
 use crate::schedule::redis::foreign;
-use crate::schedule::redis::recovery::inspect::ALIVE_MS;
 use crate::schedule::redis::recovery::server_run::ServerRun;
 use crate::schedule::redis::recovery::write_counters::Loss;
 use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,6 +50,17 @@ enum Removed {
     OfOtherNumbers,
     /// That of any number, if nobody is at work with it. What has this number already may be left from long ago.
     OfAnyNumber,
+}
+
+/// What became of data of another number of partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replacing {
+    /// It was removed.
+    Done,
+    /// This schedule may not remove it.
+    NotAllowed,
+    /// It has replaced the data of this schedule.
+    ByOthers,
 }
 
 impl Removed {
@@ -87,24 +98,30 @@ impl RedisSchedule {
     }
 
     /// Whether this instance may use a partition while the first one, which decides, is out of reach: if it was at work before,
-    /// or the partition has its number.
+    /// or one with its number is or was at work there. The epoch says less: it is written before the first partition has this
+    /// number.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] if it may not.
     pub(super) async fn may_use_without_first(&self, number: usize) -> Result<(), ScheduleError> {
-        let is_own = self.has_entered_first()
-            || self.owner_of(number).await?.as_deref() == Some(self.owner.as_str());
-        match is_own {
-            true => Ok(()),
-            false => Err(ScheduleError::Unavailable(
-                "the first partition of the schedule, which decides how many there are, is out of reach"
-                    .to_string(),
-            )),
+        if self.has_entered_first() {
+            return Ok(());
         }
+        let partition = &self.partitions[number];
+        let owner = Cmd::hget(partition.context.keys.meta(), "owner");
+        if text(partition.reads.run(&owner).await?).as_deref() == Some(self.owner.as_str()) {
+            return Ok(());
+        }
+        if let Some(away) = &self.away {
+            away.wait_for_first(number);
+        }
+        Err(ScheduleError::Unavailable(
+            "the first partition of the schedule, which decides how many there are, is out of reach".to_string(),
+        ))
     }
 
-    /// Replaces what was made for another number of partitions, if this is allowed. `false` if it is not. `found`: the owner and
-    /// the generation of the data.
+    /// Replaces what was made for another number of partitions, if this is allowed. `found`: the owner and the generation of the
+    /// data.
     ///
     /// # Errors
     /// [`ScheduleError::Foreign`] if a server with another number is at work.
@@ -112,51 +129,61 @@ impl RedisSchedule {
         &self,
         number: usize,
         (found, generation): (&str, i64),
-    ) -> Result<bool, ScheduleError> {
+    ) -> Result<Replacing, ScheduleError> {
         if !self.may_resize() || !found.starts_with(same_data(&self.owner)) {
-            return Ok(false);
+            return Ok(Replacing::NotAllowed);
         }
         if number > 0 {
             let first = self.owner_of(0).await?;
             if first.as_deref() == Some(self.owner.as_str()) {
                 self.remove(number, Removed::OfOtherNumbers).await?;
-                return Ok(true);
+                return Ok(Replacing::Done);
             }
             if first.as_deref() == Some(found) && !self.has_entered_first() {
                 return Err(not_all_in_reach());
             }
-            return Ok(false);
+            return Ok(Replacing::NotAllowed);
         }
-        // One that was there with its own number has been replaced.
         let known = self.partitions[0].context.writes.count().generation;
         if known > 0 && generation >= known {
-            return Ok(false);
+            return Ok(Replacing::ByOthers);
         }
-        self.check_that_none_works().await?;
+        match self.check_that_none_works().await {
+            // In data that was set back, those of then seem to be at work for a while.
+            Err(ScheduleError::Foreign(said)) if known > 0 => {
+                return Err(ScheduleError::Unavailable(said));
+            }
+            checked => checked?,
+        }
         for number in (0..MOST_PARTITIONS).rev() {
             self.remove(number, Removed::OfAnyNumber).await?;
         }
-        Ok(true)
+        Ok(Replacing::Done)
     }
 
     /// Refuses to replace anything while a server with another number is at work, whichever partition says so, or while not all
-    /// partitions are in reach. Changes nothing.
+    /// partitions are in reach. Removes nothing.
     async fn check_that_none_works(&self) -> Result<(), ScheduleError> {
         let looks: Vec<_> = (0..MOST_PARTITIONS)
             .map(|number| async move {
-                let look = self.remove(number, Removed::Nothing);
-                match tokio::time::timeout(LONGEST_LOOK, look).await {
-                    Ok(Err(ScheduleError::Unavailable(_))) | Err(_) => Ok(false),
-                    Ok(looked) => looked.map(|()| true),
+                match self.remove(number, Removed::Nothing).await {
+                    Err(ScheduleError::Unavailable(_)) => Ok(0),
+                    looked => looked.map(|()| 1),
                 }
             })
             .collect();
-        let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
-        let mut is_all = true;
+        let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+        let mut looks = pin!(looks.take_until(tokio::time::sleep(LONGEST_LOOK)));
+        // All of them, also if one says so: each notes by the way if the clock was set back.
+        let (mut in_reach, mut at_work) = (0, Ok(()));
         while let Some(look) = looks.next().await {
-            is_all &= look?;
+            match look {
+                Ok(one) => in_reach += one,
+                Err(error) => at_work = Err(error),
+            }
         }
-        if is_all {
+        at_work?;
+        if in_reach == MOST_PARTITIONS {
             return Ok(());
         }
         // The first partition answers, so it would be inspected again at once.
