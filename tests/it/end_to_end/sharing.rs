@@ -247,6 +247,28 @@ async fn the_number_of_partitions_is_changed_by_starting_with_another() {
     assert!(merchant.arrived().is_none());
 }
 
+/// As if it had hung while servers with another number took over. It must not go on beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_schedule_was_replaced_by_another_number_ends() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut own = config(dir.path(), Stores::Postgres);
+    own.schedule.partitions = 2;
+    let url = own.schedule.redis.clone().expect("on Redis");
+    let app = App::start(own).await.expect("it starts");
+    let mut redis = connect(url.expose()).await;
+    let get = redis::Cmd::get("{rb:0}:epoch");
+    let owner: String = get.query_async(&mut redis).await.expect("there");
+    let owner = owner.replace("/2", "/4");
+    let mut replace = redis::pipe();
+    replace.atomic().cmd("FLUSHDB");
+    replace.set("{rb:0}:epoch", &owner);
+    replace.hset("{rb:0}:meta", "owner", &owner);
+    replace.hset("{rb:0}:meta", "generation", i64::MAX / 1_000);
+    replace.exec_async(&mut redis).await.expect("replaced");
+    within("the server to end", app.broken()).await;
+    app.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_in_use_is_refused() {
     let first = Server::start(Stores::Embedded).await;

@@ -164,6 +164,23 @@ async fn while_a_shard_is_away_the_others_go_on_and_then_it_goes_on_too() {
     let asked = registration("refused", scene.merchant(away));
     let (status, problem) = (scene.server.call(Method::POST, path, Some(asked.clone()))).await;
     assert_eq!(status, 503, "{problem}");
+    // Each of a batch goes its own way.
+    let batch = json!({ "notifications": [
+        delayed("in-a-batch-1", scene.merchant(away), "30m"),
+        registration("in-a-batch-2", scene.merchant(other)),
+        delayed("in-a-batch-3", scene.merchant(away), "30m"),
+        registration("in-a-batch-4", scene.merchant(third)),
+    ] });
+    let path = "/v1/notifications/batch";
+    let (status, answer) = scene.server.call(Method::POST, path, Some(batch)).await;
+    assert_eq!(status, 200, "{answer}");
+    let results = answer["results"].as_array().expect("one for each");
+    let statuses: Vec<_> = results.iter().map(|result| &result["status"]).collect();
+    assert_eq!(statuses, [503, 201, 503, 201], "{answer}");
+    for (node, id) in [(other, "in-a-batch-2"), (third, "in-a-batch-4")] {
+        let body = scene.merchant(node).call().await.body;
+        assert_eq!(body, format!("id={id}").as_bytes());
+    }
     for (node, id) in [(other, "other"), (third, "third")] {
         for number in 0..5 {
             scene.goes_on(node, &format!("{id}-{number}")).await;
