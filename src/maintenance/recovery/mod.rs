@@ -28,6 +28,7 @@
 //! register their pending notifications again.
 
 mod announce;
+mod heartbeats;
 mod inspection;
 pub mod load;
 mod pace;
@@ -42,6 +43,7 @@ use crate::settings_sync::bring_settings;
 use crate::telemetry::metrics::Metrics;
 pub use announce::why;
 use announce::{LastError, announce, announce_end};
+use heartbeats::send_heartbeats;
 pub use inspection::inspect;
 use inspection::inspect_again;
 use pace::Pace;
@@ -69,10 +71,6 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
 const LONGEST_BRINGING: Duration = Duration::from_secs(2);
 /// How often it is reported that loading continues.
 const REPORT_LOADING: Duration = Duration::from_secs(1);
-/// How often an instance reports that it is alive.
-const HEARTBEAT: Duration = Duration::from_secs(5);
-/// How soon it does so again if other instances have begun or stopped to claim.
-const SOONEST_HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// The duty that notices and repairs losses of one schedule.
 pub struct Recovery {
@@ -386,19 +384,6 @@ impl Reach {
         }
         let since = *self.missed_since.get_or_insert_with(Instant::now);
         since.elapsed() >= GIVEN_UP_AFTER
-    }
-}
-
-/// Reports to the other instances that this one is alive.
-async fn send_heartbeats(recoverable: &dyn Recoverable) {
-    loop {
-        tokio::time::sleep(SOONEST_HEARTBEAT).await;
-        tokio::select! {
-            () = tokio::time::sleep(HEARTBEAT - SOONEST_HEARTBEAT) => {}
-            () = recoverable.wait_for_instances() => {}
-        }
-        // While the store is unavailable this fails, and `health` logs that.
-        let _ = recoverable.heartbeat().await;
     }
 }
 

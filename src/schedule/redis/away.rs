@@ -107,7 +107,9 @@ impl AwayPartitions {
             let answered = partitions[number].answers().await;
             let is_silent = matches!(answered, Err(ScheduleError::Unavailable(_)));
             let waits = &self.marks[number].waits_for_first;
-            let waits_for_first = waits.load(Ordering::Acquire) && self.has(0);
+            let has_entered_first = partitions[0].context.writes.count().knows();
+            let waits_for_first =
+                waits.load(Ordering::Acquire) && self.has(0) && !has_entered_first;
             if !is_silent && !waits_for_first {
                 waits.store(false, Ordering::Release);
                 break;

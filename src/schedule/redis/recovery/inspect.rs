@@ -49,7 +49,8 @@ impl RedisSchedule {
         } else if !is_first_here {
             self.may_use_without_first(number).await?;
         }
-        let (mut reply, mut verdict) = self.ask_partition(number, partition, clear).await?;
+        let asking = self.ask_partition(number, partition, clear, 0);
+        let (mut reply, mut verdict) = asking.await?;
         let mut is_replaced = false;
         if verdict == "foreign" {
             let owner = reply.text()?;
@@ -61,7 +62,8 @@ impl RedisSchedule {
                 }
                 Replacing::ByOthers => return Ok(Inspection::Replaced),
             }
-            (reply, verdict) = self.ask_partition(number, partition, clear).await?;
+            let asking = self.ask_partition(number, partition, clear, generation);
+            (reply, verdict) = asking.await?;
         }
         let found = match verdict.as_str() {
             "lost" if is_replaced => Inspection::ToLoad(LoadReason::Resized),
@@ -98,15 +100,19 @@ impl RedisSchedule {
         }
     }
 
-    /// Asks what a partition has. Returns the rest of the reply, and its first word.
+    /// Asks what a partition has. Returns the rest of the reply, and its first word. `replaced`: the generation of what was
+    /// replaced there, so that the next one is a later one; 0 for none.
     async fn ask_partition(
         &self,
         number: usize,
         partition: &Partition,
         clear: bool,
+        replaced: i64,
     ) -> Result<(ScriptReply, String), ScheduleError> {
         let run = partition.context.server.run().name().await;
-        let command = self.inspect_command(number, partition, clear, &run);
+        let mut count = self.count(number, partition);
+        count.generation = count.generation.max(replaced);
+        let command = self.inspect_command(partition, &count, clear, &run);
         let asking = partition.reads.run_script(&self.scripts.inspect, &command);
         let mut reply = asking.await?;
         let verdict = reply.text()?;
@@ -114,10 +120,15 @@ impl RedisSchedule {
     }
 
     /// The command that inspects a partition.
-    fn inspect_command(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
+    fn inspect_command(
+        &self,
+        partition: &Partition,
+        count: &WriteCount,
+        clear: bool,
+        run: &str,
+    ) -> Cmd {
         let context = &partition.context;
         let (keys, writes) = (&context.keys, &context.writes);
-        let count = self.count(number, partition);
         let mode = match (clear, self.has_journal) {
             (true, true) => "clear",
             (false, true) => "load",

@@ -38,6 +38,8 @@ use std::time::Duration;
 const MOST_PARTITIONS: usize = 256;
 /// How long it may take to find out which of all possible partitions have data.
 const LONGEST_LOOK: Duration = Duration::from_secs(3);
+/// How long it may take to look at all of them when a server starts, before it changes their number.
+const LONGEST_FIRST_LOOK: Duration = Duration::from_secs(20);
 /// Wait before it is looked again whether all partitions are in reach.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -136,10 +138,15 @@ impl RedisSchedule {
         if number > 0 {
             let first = self.owner_of(0).await?;
             if first.as_deref() == Some(self.owner.as_str()) {
-                self.remove(number, Removed::OfOtherNumbers).await?;
+                match self.remove(number, Removed::OfOtherNumbers).await {
+                    Err(ScheduleError::Foreign(said)) if self.has_entered_first() => {
+                        return Err(set_back(said).await);
+                    }
+                    removed => removed?,
+                }
                 return Ok(Replacing::Done);
             }
-            if first.as_deref() == Some(found) && !self.has_entered_first() {
+            if first.as_deref() == Some(found) {
                 return Err(not_all_in_reach());
             }
             return Ok(Replacing::NotAllowed);
@@ -148,10 +155,15 @@ impl RedisSchedule {
         if known > 0 && generation >= known {
             return Ok(Replacing::ByOthers);
         }
-        match self.check_that_none_works().await {
-            // In data that was set back, those of then seem to be at work for a while.
-            Err(ScheduleError::Foreign(said)) if known > 0 => {
-                return Err(ScheduleError::Unavailable(said));
+        let longest = match known {
+            0 => LONGEST_FIRST_LOOK,
+            _ => LONGEST_LOOK,
+        };
+        match self.check_that_none_works(longest).await {
+            Err(ScheduleError::Foreign(said)) if known > 0 => return Err(set_back(said).await),
+            // It has worked with other partitions while the first one was out of reach.
+            Err(ScheduleError::Foreign(_)) if self.has_entered.load(Ordering::Relaxed) => {
+                return Ok(Replacing::ByOthers);
             }
             checked => checked?,
         }
@@ -163,17 +175,18 @@ impl RedisSchedule {
 
     /// Refuses to replace anything while a server with another number is at work, whichever partition says so, or while not all
     /// partitions are in reach. Removes nothing.
-    async fn check_that_none_works(&self) -> Result<(), ScheduleError> {
+    async fn check_that_none_works(&self, longest: Duration) -> Result<(), ScheduleError> {
         let looks: Vec<_> = (0..MOST_PARTITIONS)
             .map(|number| async move {
-                match self.remove(number, Removed::Nothing).await {
-                    Err(ScheduleError::Unavailable(_)) => Ok(0),
-                    looked => looked.map(|()| 1),
+                let look = self.remove(number, Removed::Nothing);
+                match tokio::time::timeout(LONGEST_LOOK, look).await {
+                    Ok(Err(ScheduleError::Unavailable(_))) | Err(_) => Ok(0),
+                    Ok(looked) => looked.map(|()| 1),
                 }
             })
             .collect();
         let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
-        let mut looks = pin!(looks.take_until(tokio::time::sleep(LONGEST_LOOK)));
+        let mut looks = pin!(looks.take_until(tokio::time::sleep(longest)));
         // All of them, also if one says so: each notes by the way if the clock was set back.
         let (mut in_reach, mut at_work) = (0, Ok(()));
         while let Some(look) = looks.next().await {
@@ -289,6 +302,13 @@ impl RedisSchedule {
         let owner = Cmd::hget(keys.meta(), "owner");
         Ok(text(partition.reads.run(&owner).await?))
     }
+}
+
+/// What a server at work is told of data that was set back to another number: those of then seem to be at work for a while. The
+/// partition answers, so it would be inspected again at once.
+async fn set_back(said: String) -> ScheduleError {
+    tokio::time::sleep(LOOK_AGAIN).await;
+    ScheduleError::Unavailable(said)
 }
 
 fn not_all_in_reach() -> ScheduleError {
