@@ -289,36 +289,6 @@ impl RedisSchedule {
     }
 }
 
-fn foreign(found: &str, owner: &str) -> String {
-    let split = |owner: &str| match owner.rsplit_once('/') {
-        Some((journal, partitions)) => (journal.to_string(), partitions.to_string()),
-        None => (owner.to_string(), "?".to_string()),
-    };
-    let ((journal, partitions), (own, own_partitions)) = (split(found), split(owner));
-    if journal == own {
-        return format!(
-            "this Redis schedule has {partitions} partitions, but this server was started with \
-             --partitions {own_partitions}; start it with --partitions {partitions}, like the other \
-             servers{}",
-            match journal == NO_JOURNAL {
-                true => "",
-                false =>
-                    " (a server that starts with another number while no other runs loads it anew from the journal)",
-            }
-        );
-    }
-    let name = |journal: &str| match journal {
-        NO_JOURNAL => "no journal".to_string(),
-        journal => format!("journal {journal}"),
-    };
-    format!(
-        "this Redis schedule belongs to {}, but this server has {}; give each its own Redis \
-         database, or start with the journal it belongs to",
-        name(&journal),
-        name(&own)
-    )
-}
-
 /// Which partition a name belongs to: FNV-1a of 64 bits, whose halves are combined, since the lower bits
 /// alone are poorly distributed. Must never change.
 fn slot(name: &str, partitions: usize) -> usize {
@@ -351,18 +321,5 @@ mod tests {
         assert_eq!(slot("https://shop.example", 1), 0);
         assert_eq!(slot("https://shop.example", 16), 13);
         assert_eq!(slot("https://other.example", 16), 10);
-    }
-
-    #[test]
-    fn a_foreign_schedule_is_named() {
-        let text = foreign("none/1", "0199/4");
-        assert!(text.contains("belongs to no journal, but"), "{text}");
-        assert!(text.contains("this server has journal 0199"), "{text}");
-        let text = foreign("0199/1", "0199/4");
-        assert!(text.contains("--partitions 1"), "{text}");
-        assert!(text.contains("starts with another number"), "{text}");
-        assert!(!text.contains("belongs to"), "{text}");
-        let text = foreign("none/1", "none/4");
-        assert!(!text.contains("starts with another number"), "{text}");
     }
 }

@@ -3,15 +3,15 @@
 //! Versions are not compared: Redis, Valkey and managed services number differently. A script tries each command that
 //! Ringback uses in a way that has no effect: it names a key that is not there, or gives it a wrong value.
 
+use super::NO_JOURNAL;
 use super::connection::COMMAND_TIMEOUT;
 use super::connector::Connector;
 use super::context::meta_key;
 use super::info::text;
 use super::recovery::server_run::ServerRun;
 use super::recovery::write_counters::Loss;
-use super::recovery::{number_in, same_data};
+use super::recovery::{foreign, number_in, same_data};
 use super::script::Script;
-use super::{NO_JOURNAL, foreign};
 use crate::clock::{Clock as _, SystemClock};
 use crate::redis_tls::RedisTls;
 use crate::schedule::ScheduleError;

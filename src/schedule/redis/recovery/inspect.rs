@@ -1,14 +1,15 @@
 //! Inspecting a partition: whose data it is, and whether it is complete.
 
+use super::owner::foreign;
 use super::write_counters::WriteCount;
 use super::{ALIVE_MS, HOLD_MS};
 use crate::domain::duration::display_ms;
 use crate::schedule::ScheduleError;
 use crate::schedule::recoverable::{Inspection, LoadReason};
+use crate::schedule::redis::RedisSchedule;
 use crate::schedule::redis::partition::Partition;
 use crate::schedule::redis::recovery::resizing::Replacing;
 use crate::schedule::redis::reply::ScriptReply;
-use crate::schedule::redis::{RedisSchedule, foreign};
 use redis::Cmd;
 use std::sync::atomic::Ordering;
 

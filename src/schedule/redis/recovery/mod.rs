@@ -23,7 +23,7 @@ use crate::schedule::{Scanned, ScheduleError};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use inspect::more_severe;
-pub use owner::{number_in, same_data};
+pub use owner::{foreign, number_in, same_data};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -126,7 +126,7 @@ impl Recoverable for RedisSchedule {
             let found = match epoch {
                 None => ScheduleStatus::New,
                 Some(owner) if owner != self.owner => {
-                    return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
+                    return Err(ScheduleError::Foreign(foreign(&owner, &self.owner)));
                 }
                 Some(_) if state.as_deref() == Some("whole") => ScheduleStatus::Whole,
                 Some(_) => ScheduleStatus::Loading,

@@ -18,13 +18,12 @@
 //! A server at work that comes upon a partition that was emptied finds a loss of data, and loads it again: so whatever it does
 //! between two steps, nothing is lost, and its claims make the next step refuse.
 
-use super::owner::{at_work, same_data};
+use super::owner::{at_work, foreign, same_data};
 use super::{ALIVE_MS, AT_ONCE, MOST_CLEARED, text};
 use crate::schedule::ScheduleError;
 use crate::schedule::redis::RedisSchedule;
 use crate::schedule::redis::connection::{COMMAND_TIMEOUT, Connection};
 use crate::schedule::redis::context::PartitionKeys;
-use crate::schedule::redis::foreign;
 use crate::schedule::redis::recovery::server_run::ServerRun;
 use crate::schedule::redis::recovery::write_counters::Loss;
 use futures_util::stream::{self, StreamExt as _};
@@ -187,7 +186,7 @@ impl RedisSchedule {
             .collect();
         let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
         let mut looks = pin!(looks.take_until(tokio::time::sleep(longest)));
-        // All of them, also if one says so: each notes by the way if the clock was set back.
+        // All of them, also if one says so: each look also notes if the clock was set back.
         let (mut in_reach, mut at_work) = (0, Ok(()));
         while let Some(look) = looks.next().await {
             match look {
