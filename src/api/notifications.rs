@@ -20,7 +20,7 @@ use http::{StatusCode, Uri};
 use std::sync::Arc;
 
 /// `POST /v1/notifications`: registers a notification. Answers 201 if it is new, and 200 if the same one was
-/// registered before and was not cancelled.
+/// registered before and nobody has cancelled it.
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,

@@ -23,7 +23,7 @@ const MOST_REMOVED: usize = 64;
 pub enum RegisterReply {
     /// It is new. It will be delivered, parked or cancelled.
     Created(Snapshot),
-    /// The same was registered before, and was not cancelled; its state now.
+    /// The same was registered before, and nobody has cancelled it; its state now.
     Existing(Snapshot),
 }
 

@@ -125,7 +125,7 @@ fn register() -> Route {
         .answer::<NotificationView<'_>>(201, "It is new.", &[LOCATION], Some(examples::notification()))
         .answer::<NotificationView<'_>>(
             200,
-            "It was registered before with the same content, and was not cancelled.",
+            "It was registered before with the same content, and nobody has cancelled it.",
             &[],
             Some(examples::notification()),
         )
