@@ -80,7 +80,8 @@ impl Work {
 pub enum CallResult {
     /// The store works. Its answer may be an error that is not the store's fault.
     Answered,
-    /// The answer of the store cannot be read. This does not tell whether the store works for other calls.
+    /// The answer of the store cannot be read, or it is the answer of a part while others work. This does not tell whether the
+    /// store works for other calls.
     Unreadable,
     /// The store is out of reach, too slow or refuses the call, for this cause.
     Failed(String),

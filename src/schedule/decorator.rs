@@ -266,6 +266,10 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
         self.inner().out_of_reach()
     }
 
+    fn is_partly_out_of_reach(&self) -> bool {
+        self.inner().is_partly_out_of_reach()
+    }
+
     async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError> {
         let calling = self.inner().loaded_until(left_out);
         self.around(ScheduleCall::LoadedUntil, calling).await

@@ -63,6 +63,11 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
         BTreeSet::new()
     }
 
+    /// Whether some parts do not answer and others do, as far as is known.
+    fn is_partly_out_of_reach(&self) -> bool {
+        false
+    }
+
     /// Up to which due time everything that was pending in the journal was put in, in milliseconds since 1970; `None` if
     /// that is not known. Without the parts in `left_out`. What is pending and due later may be in the journal alone
     /// ([`super::window`]). With [`Window::WHOLE`](super::window::Window::WHOLE) it is `i64::MAX`, unless servers with a

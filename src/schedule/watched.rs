@@ -43,13 +43,16 @@ fn failed(error: &ScheduleError) -> CallResult {
     }
 }
 
-/// The result of a failed call for [`crate::health`].
-fn ended(work: Work, error: &ScheduleError) -> CallResult {
+/// The result of a failed call for [`crate::health`]. `others_answer`: a part of the schedule is out of reach, and others
+/// are not.
+fn ended(work: Work, error: &ScheduleError, others_answer: bool) -> CallResult {
     match error {
         // Every error counts: a claim concerns all notifications, so none is delivered.
         _ if work == Work::Claim => failed(error),
         ScheduleError::BadCursor | ScheduleError::BeingRegistered => CallResult::Answered,
         ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => CallResult::Unreadable,
+        // The call needed that part, most likely. The claims find out whether the others work.
+        ScheduleError::Unavailable(_) if others_answer => CallResult::Unreadable,
         ScheduleError::Unavailable(_) | ScheduleError::Rebuilding => failed(error),
     }
 }
@@ -102,7 +105,7 @@ impl ScheduleDecorator for WatchedSchedule {
         let result = calling.await;
         watched.ended(match &result {
             Ok(_) => CallResult::Answered,
-            Err(error) => ended(work, error),
+            Err(error) => ended(work, error, self.schedule.is_partly_out_of_reach()),
         });
         result
     }

@@ -66,6 +66,11 @@ impl AwayPartitions {
         numbers.filter(|number| self.has(*number)).collect()
     }
 
+    /// How many partitions do not answer.
+    pub fn many(&self) -> usize {
+        self.many.load(Ordering::Acquire)
+    }
+
     /// Whether a partition could not be inspected, and has not answered since.
     pub fn is_to_inspect(&self, number: usize) -> bool {
         self.marks[number].to_inspect.load(Ordering::Acquire)

@@ -62,6 +62,11 @@ impl ScheduleMaintenance for RedisSchedule {
         away.map(|away| away.all()).unwrap_or_default()
     }
 
+    fn is_partly_out_of_reach(&self) -> bool {
+        let away = self.away.as_ref().map_or(0, |away| away.many());
+        away > 0 && away < self.partitions.len()
+    }
+
     async fn loaded_until(&self, left_out: &BTreeSet<usize>) -> Result<Option<i64>, ScheduleError> {
         window::loaded_until(self, left_out).await
     }

@@ -2,15 +2,17 @@
 
 use super::scene::{delayed, generation, goes_on, serve, until_held, until_loaded};
 use crate::support::held::holds;
-use crate::support::merchant::Merchant;
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
 use crate::support::ringback::{CLUSTER_PARTITIONS, Server, registration};
+use crate::support::short_pause;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::pin::pin;
 use std::time::Instant;
 
 /// So many lanes that each shard has one, unless chance is against it by one in thousands.
@@ -98,6 +100,13 @@ impl Scene {
             assert!(merchant.arrived().is_none());
         }
     }
+}
+
+/// Fails unless a server says that it is ready. Ends a little later.
+async fn until_seen_ready(server: &Server) {
+    let (status, report) = server.call(Method::GET, "/readyz", None).await;
+    assert_eq!(status, 200, "{report}");
+    short_pause().await;
 }
 
 fn reason() -> Option<Value> {
@@ -251,6 +260,52 @@ async fn only_the_partition_that_lost_writes_is_loaded_again() {
     scene.goes_on(loses, "new").await;
     for (before, url, partition) in others {
         assert_eq!(generation(&url, partition).await, before, "{partition}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_stays_ready_while_a_shard_is_away() {
+    let mut scene = Scene::start().await;
+    let [away, other, _] = scene.nodes();
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    scene.merchant(away).now_does(held);
+    let called = registration("called", scene.merchant(away));
+    scene.server.register(called).await;
+    assert_eq!(scene.merchant(away).call().await.body, b"id=called");
+    let mut shard = scene.cluster.replicas_of(away).await;
+    shard.push(away);
+    for node in &shard {
+        scene.cluster.kill(*node);
+    }
+    // Nothing else is registered or sent, so all calls for what is accepted, read and settled fail for seconds.
+    scene.merchant(away).release();
+    scene.merchant(away).now_does(Reaction::success());
+    for number in 0..3 {
+        let asked = registration(&format!("refused-{number}"), scene.merchant(away));
+        let path = "/v1/notifications";
+        let mut refused = pin!(scene.server.call(Method::POST, path, Some(asked)));
+        let (status, problem) = loop {
+            tokio::select! {
+                answer = &mut refused => break answer,
+                () = until_seen_ready(&scene.server) => {}
+            }
+        };
+        assert_eq!(status, 503, "{problem}");
+    }
+    until_seen_ready(&scene.server).await;
+    scene.goes_on(other, "elsewhere").await;
+    for node in shard {
+        scene.cluster.start_again(node).await;
+    }
+    scene.cluster.until_whole().await;
+    scene.server.until_state("called", "delivered").await;
+    for number in 0..3 {
+        let asked = registration(&format!("refused-{number}"), scene.merchant(away));
+        scene.server.register_again(asked).await;
+    }
+    for _ in 0..3 {
+        scene.merchant(away).call().await;
     }
     scene.end().await;
 }
