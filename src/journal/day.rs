@@ -102,6 +102,12 @@ pub trait DayReading: Send {
     /// Up to when notifications were deleted.
     fn pruned(&self) -> PrunedUntil;
 
+    /// If the database is a standby: when the last change was made that it has taken over from its primary, in milliseconds
+    /// since 1970; 0 if that is not known. `None` if it is no standby.
+    fn standby_until_ms(&self) -> Option<i64> {
+        None
+    }
+
     /// The numbers of all notifications of the day, by state, as the database counts them, whatever was read before.
     async fn counts(&mut self) -> Result<JournalCounts, JournalError>;
 

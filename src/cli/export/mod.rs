@@ -189,6 +189,7 @@ impl<'a> DayExport<'a> {
         let as_of_ms = now_ms();
         let reading = journal.read_day(&self.selection()).await;
         let mut reading = reading.map_err(unread)?;
+        let as_of_ms = as_of_ms.min(reading.standby_until_ms().unwrap_or(i64::MAX));
         let written = self.write_read(reading.as_mut(), as_of_ms).await;
         reading.end().await;
         written
@@ -281,8 +282,19 @@ impl<'a> DayExport<'a> {
             from_ms, until_ms, ..
         } = self.span;
         if as_of_ms < until_ms.saturating_add(SETTLING_MS) {
+            let has = match reading.standby_until_ms() {
+                Some(0) => {
+                    "the database is a standby that has taken over no change since its start; "
+                        .to_string()
+                }
+                Some(until_ms) => format!(
+                    "the database is a standby whose last change is of {}; ",
+                    at(until_ms)
+                ),
+                None => String::new(),
+            };
             return Some(format!(
-                "it ends at {}, and its last registrations may arrive until a minute later",
+                "{has}it ends at {}, and its last registrations may arrive until a minute later",
                 at(until_ms)
             ));
         }

@@ -27,6 +27,12 @@ const LIMITS: &str = "
     SET LOCAL statement_timeout = 600000;
     SET LOCAL idle_in_transaction_session_timeout = 120000";
 
+/// The last change that a standby has taken over. It is read before the transaction begins, which has at least that. After its
+/// start a standby does not know it until it takes over the next change. `NULL` on a primary.
+const STANDBY_UNTIL: &str = "
+    SELECT CASE WHEN pg_is_in_recovery()
+           THEN coalesce(floor(extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000)::bigint, 0) END";
+
 /// How long a statement may take here. The server ends it somewhat earlier, unless the connection is broken.
 const LONGEST_STATEMENT: Duration = Duration::from_secs(610);
 
@@ -35,6 +41,7 @@ struct PostgresDay {
     connection: PgConnection,
     selection: DaySelection,
     pruned: PrunedUntil,
+    standby_until_ms: Option<i64>,
     /// The number of the last row that was read, or the one before the first.
     after: i64,
     is_at_end: bool,
@@ -46,29 +53,40 @@ pub(super) async fn read_day(
     selection: &DaySelection,
 ) -> Result<Box<dyn DayReading>, JournalError> {
     let mut connection = connect(options).await?;
-    let pruned = within(begin(&mut connection)).await?;
+    let (standby_until_ms, pruned) = within(begin(&mut connection)).await?;
     Ok(Box::new(PostgresDay {
         connection,
         after: before_first(selection),
         selection: selection.clone(),
         pruned,
+        standby_until_ms,
         is_at_end: false,
     }))
 }
 
 /// Begins the transaction. The first of its statements that reads decides as of which instant it reads.
-async fn begin(connection: &mut PgConnection) -> Result<PrunedUntil, PostgresFailure> {
+async fn begin(
+    connection: &mut PgConnection,
+) -> Result<(Option<i64>, PrunedUntil), PostgresFailure> {
+    let standby_until_ms = sqlx::query_scalar(STANDBY_UNTIL)
+        .fetch_one(&mut *connection)
+        .await?;
     connection.execute(HISTORY_AS_OF_NOW).await?;
     connection.execute(LIMITS).await?;
     let position = recall(connection, RECORDS_PRUNED).await?;
     let dead = recall(connection, DEAD_PRUNED).await?;
-    Ok(PrunedUntil::of(position.as_deref(), dead.as_deref())?)
+    let pruned = PrunedUntil::of(position.as_deref(), dead.as_deref())?;
+    Ok((standby_until_ms, pruned))
 }
 
 #[async_trait]
 impl DayReading for PostgresDay {
     fn pruned(&self) -> PrunedUntil {
         self.pruned
+    }
+
+    fn standby_until_ms(&self) -> Option<i64> {
+        self.standby_until_ms
     }
 
     async fn counts(&mut self) -> Result<JournalCounts, JournalError> {

@@ -3,10 +3,12 @@
 use super::on_journaled_stores;
 use crate::cli::program::{Finished, run};
 use crate::support::merchant::{Merchant, Reaction};
+use crate::support::postgres::{PostgresServer, connect};
+use crate::support::redis_node::until;
 use crate::support::ringback::{Api, Server, Stores, config, registration, with_ladder};
 use reqwest::Method;
 use ringback::clock::ManualClock;
-use ringback::config::JournalConfig;
+use ringback::config::{JournalConfig, PostgresUrl};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -194,4 +196,65 @@ async fn the_file_of_an_endpoint_says_how_each_of_its_notifications_ended(stores
     assert_eq!(all.len(), 6);
     assert!(!export(&server, &[]).stdout.contains("secret"));
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_exports_what_it_is_known_to_have() {
+    let mut merchant = Merchant::start().await;
+    // A vacuum would be a change of its own.
+    let mut primary = PostgresServer::start(&["autovacuum=off"]);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut config = config(dir.path(), Stores::Embedded);
+    let url = primary.fresh_database();
+    let journal = PostgresUrl::parse(&url);
+    config.journal = JournalConfig::Postgres(journal.expect("a PostgreSQL URL"));
+    let server = Server::open(config.clone(), Some(ManualClock::at(NOON_MS)), Some(dir)).await;
+    server.register(registration("first", &merchant)).await;
+    merchant.call().await;
+    server.until_state("first", "delivered").await;
+    let dir = server.stop_and_keep().await;
+
+    let standby = primary.start_standby().await;
+    let (_, database) = url.rsplit_once('/').expect("its name");
+    let copy = standby.url(database);
+    let of = |journal: &str, further: &[&str]| {
+        let day = ["export", "--day", "2025-06-10", "--journal", journal];
+        let arguments = [&day[..], &["--format", "json-lines"], further].concat();
+        tokio::task::block_in_place(|| run(Path::new("."), &arguments, &[]))
+    };
+    let unknown = "a standby that has taken over no change since its start";
+    let refused = of(&copy, &[]);
+    assert_eq!(refused.status, 1, "{}", refused.stdout);
+    assert!(refused.stderr.contains(unknown), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+    let (lines, totals) = read(&of(&copy, &["--allow-incomplete"]));
+    assert_eq!((lines.len(), &totals["whole"]), (1, &json!(false)));
+    let lacks = totals["lacks"].as_str().expect("a sentence");
+    assert!(lacks.contains(unknown), "{lacks}");
+
+    let server = Server::open(config, Some(ManualClock::at(NOON_MS)), dir).await;
+    server.register(registration("second", &merchant)).await;
+    merchant.call().await;
+    server.until_state("second", "delivered").await;
+    server.stop().await;
+    let mut connection = connect(&primary.url(database)).await;
+    let written: String = sqlx::query_scalar("SELECT pg_current_wal_insert_lsn()::text")
+        .fetch_one(&mut connection)
+        .await
+        .expect("answered");
+    until("the standby to have it", async || {
+        let has: bool = sqlx::query_scalar("SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn")
+            .bind(&written)
+            .fetch_one(&mut connect(&copy).await)
+            .await
+            .expect("answered");
+        has.then_some(())
+    })
+    .await;
+    let (lines, totals) = read(&of(&copy, &[]));
+    assert_eq!((lines.len(), &totals["whole"]), (2, &json!(true)));
+    let (same, whole) = read(&of(&url, &[]));
+    assert_eq!(lines, same);
+    let as_of = |totals: &Value| totals["as_of"].as_str().expect("an instant").to_string();
+    assert!(as_of(&totals) <= as_of(&whole), "{totals} {whole}");
 }

@@ -67,6 +67,31 @@ impl PostgresServer {
     pub fn start(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         initialise(dir.path());
+        Self::launch(dir, settings)
+    }
+
+    /// Starts a standby that takes over its changes. This server is stopped while its files are copied.
+    #[allow(dead_code, reason = "the benchmarks have none")]
+    pub async fn start_standby(&mut self) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        give(dir.path());
+        self.stop();
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(data(self.dir.path())).arg(dir.path());
+        let copied = as_owner(&mut copy, dir.path()).status().expect("cp");
+        assert!(copied.success(), "the files are copied");
+        let signal = data(dir.path()).join("standby.signal");
+        fs::write(&signal, "").expect("written");
+        give(&signal);
+        self.start_again().await;
+        let primary = format!(
+            "primary_conninfo=host=127.0.0.1 port={} user={OWNER}",
+            self.port
+        );
+        tokio::task::block_in_place(|| Self::launch(dir, &[primary.as_str()]))
+    }
+
+    fn launch(dir: TempDir, settings: &[&str]) -> Self {
         for _ in 0..TRIES {
             let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
             let port = port.expect("a free port").port();
@@ -153,9 +178,7 @@ impl PostgresServer {
             let path = data.join(name);
             fs::write(&path, text).expect("written");
             fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours to change");
-            if let Some((user, group)) = other_than_root() {
-                chown(&path, Some(user), Some(group)).expect("ours to give");
-            }
+            give(&path);
         }
         let url = self.url("postgres");
         let mut connection = connect(&url).await;
@@ -338,10 +361,15 @@ fn data(dir: &Path) -> PathBuf {
     dir.join("data")
 }
 
-fn initialise(dir: &Path) {
+/// Gives a file or directory to whom the server runs as.
+fn give(path: &Path) {
     if let Some((user, group)) = other_than_root() {
-        chown(dir, Some(user), Some(group)).expect("ours to give");
+        chown(path, Some(user), Some(group)).expect("ours to give");
     }
+}
+
+fn initialise(dir: &Path) {
+    give(dir);
     let mut command = Command::new(binaries().join("initdb"));
     command
         .args(["--username", OWNER, "--auth", "trust", "--no-sync"])
