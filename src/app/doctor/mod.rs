@@ -12,6 +12,7 @@ mod journal;
 mod keys;
 mod limits;
 mod listening;
+mod redis_certificates;
 mod schedule;
 mod traces;
 

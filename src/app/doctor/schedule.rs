@@ -2,15 +2,13 @@
 
 use super::clocks;
 use super::finding::Finding;
+use super::redis_certificates;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{JournalConfig, RedisTls, ServeConfig};
+use crate::config::{JournalConfig, ServeConfig};
 use crate::domain::redis_url::RedisKind;
-use crate::domain::timestamp;
-use crate::schedule::redis::survey::{RedisSurvey, ScheduleOwner, survey};
+use crate::schedule::redis::survey::{NodeSurvey, RedisSurvey, ScheduleOwner, survey};
 
 const SUBJECT: &str = "redis";
-/// A certificate that expires within 14 days is named, in milliseconds.
-const EXPIRES_SOON_MS: i64 = 14 * 86_400_000;
 const NO_MEND: &str = "ask the operator of Redis, or look into the settings of the managed service";
 
 /// Looks at the Redis server of the settings. `journal`: the id of the journal. `None`: it has none yet if `is_new`, or
@@ -21,7 +19,7 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
         return vec![Finding::ok(SUBJECT, text)];
     };
     let partitions = usize::from(config.schedule.partitions);
-    let expiries = expiries(&config.schedule.redis_tls, SystemClock.now_ms());
+    let expiries = redis_certificates::expiries(&config.schedule.redis_tls, SystemClock.now_ms());
     let found = match survey(
         url.expose(),
         &config.schedule.redis_tls,
@@ -55,8 +53,10 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
     findings.extend(rights(&found));
     findings.extend(kind(&found, url.kind()));
     findings.extend(fail_over(&found, config));
-    findings.push(eviction(&found));
-    findings.push(persistence(&found, &config.journal));
+    findings.extend(of_each(&found.nodes, eviction));
+    findings.extend(of_each(&found.nodes, |node| {
+        persistence(node, &config.journal)
+    }));
     findings.push(match (&found.ownership, journal.is_some() || is_new) {
         (ScheduleOwner::Other(_), false) => Finding::unknown(
             "redis data",
@@ -65,39 +65,30 @@ pub async fn examine(config: &ServeConfig, journal: Option<&str>, is_new: bool) 
         ),
         (ownership, _) => owner(ownership),
     });
-    findings.push(clocks::compare("clock", "Redis", found.clock_ahead_ms));
+    findings.extend(of_each(&found.nodes, |node| {
+        clocks::compare("clock", "Redis", node.clock_ahead_ms)
+    }));
     findings
 }
 
-/// Until when the certificates for TLS connections can be used. That an authority has expired is no obstacle: only what Redis
-/// shows is checked. But who renews authorities may have forgotten this file.
-fn expiries(tls: &RedisTls, now_ms: i64) -> Vec<Finding> {
-    const SUBJECT: &str = "redis certificates";
-    const MEND: &str =
-        "put a new one into its file: it is used by the next connection, without a restart";
-    // They were read a moment ago, with the settings.
-    let Ok((_, found)) = tls.load() else {
-        return Vec::new();
-    };
-    let finding = |name: &str, at_ms: i64, is_checked: bool| {
-        let at = timestamp::display_ms(at_ms);
-        match at_ms - now_ms {
-            ..=0 if is_checked => {
-                Finding::problem(SUBJECT, format!("{name} expired on {at}"), MEND)
-            }
-            ..=0 => Finding::warning(SUBJECT, format!("{name} expired on {at}"), MEND),
-            1..EXPIRES_SOON_MS => {
-                Finding::warning(SUBJECT, format!("{name} expires on {at}"), MEND)
-            }
-            _ => Finding::ok(SUBJECT, format!("{name} is valid until {at}")),
+/// Judges each server. What holds for all is said once; else it is said of which.
+fn of_each(nodes: &[NodeSurvey], judge: impl Fn(&NodeSurvey) -> Finding) -> Vec<Finding> {
+    let mut findings: Vec<(Finding, Vec<&str>)> = Vec::new();
+    for node in nodes {
+        let finding = judge(node);
+        match findings.iter_mut().find(|(known, _)| *known == finding) {
+            Some((_, addresses)) => addresses.push(&node.address),
+            None => findings.push((finding, vec![&node.address])),
         }
-    };
-    let ca = found.ca.and_then(|ca| ca.last_expires_ms());
-    let client = found.client.and_then(|(shown, _)| shown.next_expires_ms());
-    (ca.map(|at_ms| finding("redis-ca", at_ms, false))
-        .into_iter())
-    .chain(client.map(|at_ms| finding("redis-client-certificate", at_ms, true)))
-    .collect()
+    }
+    let differ = findings.len() > 1;
+    let told = findings.into_iter().map(|(mut finding, addresses)| {
+        if differ {
+            finding.text = format!("{}: {}", addresses.join(", "), finding.text);
+        }
+        finding
+    });
+    told.collect()
 }
 
 fn rights(found: &RedisSurvey) -> Vec<Finding> {
@@ -151,9 +142,10 @@ fn fail_over(found: &RedisSurvey, config: &ServeConfig) -> Option<Finding> {
     const SUBJECT: &str = "redis fail-over";
     const TELL: &str = "see docs/operations.md, \"Sentinel and Cluster\"";
     let wanted = u64::from(config.schedule.replicas);
-    if let Some(replicas) = found.replicas.filter(|replicas| *replicas < wanted) {
+    let least = found.nodes.iter().filter_map(|node| node.replicas).min();
+    if let Some(replicas) = least.filter(|replicas| *replicas < wanted) {
         let text = format!(
-            "redis-wait is {wanted}, but {replicas} replicas follow the primary, so every registration is refused"
+            "redis-wait is {wanted}, but {replicas} replicas follow a primary, so every registration there is refused"
         );
         let mend = "add replicas, or set redis-wait to a number that is always there";
         return Some(Finding::problem(SUBJECT, text, mend));
@@ -176,7 +168,7 @@ fn fail_over(found: &RedisSurvey, config: &ServeConfig) -> Option<Finding> {
     }
 }
 
-fn eviction(found: &RedisSurvey) -> Finding {
+fn eviction(found: &NodeSurvey) -> Finding {
     const SUBJECT: &str = "redis memory";
     const MEND: &str =
         "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
@@ -202,7 +194,7 @@ fn eviction(found: &RedisSurvey) -> Finding {
     }
 }
 
-fn persistence(found: &RedisSurvey, journal: &JournalConfig) -> Finding {
+fn persistence(found: &NodeSurvey, journal: &JournalConfig) -> Finding {
     const SUBJECT: &str = "redis persistence";
     const MEND: &str =
         "set `appendonly yes` in redis.conf (docs/runbooks.md says how without a loss)";
@@ -269,26 +261,18 @@ fn owner(owner: &ScheduleOwner) -> Finding {
 mod tests {
     use super::*;
     use crate::app::doctor::finding::FindingLevel;
-    use crate::redis_tls::RedisClientFiles;
-    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use std::path::PathBuf;
 
     fn found() -> RedisSurvey {
         RedisSurvey {
             server: None,
-            clock_ahead_ms: 0,
             scripts_refused: None,
             missing_commands: Vec::new(),
             subscribing_refused: None,
             is_replica: None,
             is_cluster: None,
-            replicas: None,
+            nodes: vec![NodeSurvey::default()],
             unreachable: None,
-            appends: None,
-            append_sync: None,
-            snapshots: None,
-            eviction: None,
-            memory_limit: None,
             ownership: ScheduleOwner::Nobody,
         }
     }
@@ -296,37 +280,33 @@ mod tests {
     #[test]
     fn what_a_managed_service_hides_is_no_failure() {
         let sqlite = JournalConfig::Sqlite(PathBuf::from("j"));
-        let found = found();
-        assert_eq!(eviction(&found).level, FindingLevel::Unknown);
-        assert_eq!(persistence(&found, &sqlite).level, FindingLevel::Unknown);
-        assert!(kind(&found, &RedisKind::Server).is_empty());
+        let node = NodeSurvey::default();
+        assert_eq!(eviction(&node).level, FindingLevel::Unknown);
+        assert_eq!(persistence(&node, &sqlite).level, FindingLevel::Unknown);
+        assert!(kind(&found(), &RedisKind::Server).is_empty());
     }
 
     #[test]
     fn eviction_and_persistence_are_judged() {
         let check = |policy: &str, limit: u64, level: FindingLevel| {
-            let found = RedisSurvey {
+            let node = NodeSurvey {
                 eviction: Some(policy.to_string()),
                 memory_limit: Some(limit),
-                ..found()
+                ..NodeSurvey::default()
             };
-            assert_eq!(eviction(&found).level, level, "{policy} {limit}");
+            assert_eq!(eviction(&node).level, level, "{policy} {limit}");
         };
         check("noeviction", 100, FindingLevel::Ok);
         check("allkeys-lru", 0, FindingLevel::Warning);
         check("volatile-lru", 100, FindingLevel::Problem);
         let sqlite = JournalConfig::Sqlite(PathBuf::from("j"));
         let check = |appends: bool, sync: &str, journal: &JournalConfig, level: FindingLevel| {
-            let found = RedisSurvey {
+            let node = NodeSurvey {
                 appends: Some(appends),
                 append_sync: Some(sync.to_string()),
-                ..found()
+                ..NodeSurvey::default()
             };
-            assert_eq!(
-                persistence(&found, journal).level,
-                level,
-                "{appends} {sync}"
-            );
+            assert_eq!(persistence(&node, journal).level, level, "{appends} {sync}");
         };
         check(true, "everysec", &sqlite, FindingLevel::Ok);
         check(
@@ -341,42 +321,37 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_named_two_weeks_before_it_expires() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(["redis.example".to_string()]).expect("a name");
-        params.not_after = date_time_ymd(2030, 2, 3);
-        let path = |name: &str| dir.path().join(name);
-        let certificate = params.self_signed(&key).expect("made").pem();
-        std::fs::write(path("ca.pem"), &certificate).expect("written");
-        std::fs::write(path("client.key"), key.serialize_pem()).expect("written");
-        let tls = RedisTls {
-            ca: Some(path("ca.pem")),
-            client: Some(RedisClientFiles {
-                certificate: path("ca.pem"),
-                key: path("client.key"),
-            }),
+    fn servers_that_differ_are_named() {
+        let node = |address: &str, policy: &str| NodeSurvey {
+            address: address.to_string(),
+            eviction: Some(policy.to_string()),
+            memory_limit: Some(100),
+            ..NodeSurvey::default()
         };
-        let until_ms = timestamp::parse_ms("2030-02-03T00:00:00Z").expect("a time");
-        let (ok, warning) = (FindingLevel::Ok, FindingLevel::Warning);
-        for (before_ms, of_ca, of_client, said) in [
-            (EXPIRES_SOON_MS, ok, ok, "is valid until 2030-02-03"),
-            (
-                EXPIRES_SOON_MS - 1,
-                warning,
-                warning,
-                "expires on 2030-02-03",
-            ),
-            (1, warning, warning, "expires on 2030-02-03"),
-            (0, warning, FindingLevel::Problem, "expired on 2030-02-03"),
-        ] {
-            let found = expiries(&tls, until_ms - before_ms);
-            let levels: Vec<_> = found.iter().map(|finding| finding.level).collect();
-            assert_eq!(levels, [of_ca, of_client], "{before_ms}");
-            for (finding, name) in found.iter().zip(["redis-ca ", "redis-client-certificate "]) {
-                let text = &finding.text;
-                assert!(text.starts_with(name) && text.contains(said), "{text}");
-            }
-        }
+        let same = of_each(
+            &[node("a:1", "noeviction"), node("b:1", "noeviction")],
+            eviction,
+        );
+        assert_eq!(
+            same,
+            [Finding::ok(
+                "redis memory",
+                "Redis evicts nothing when it is full"
+            )]
+        );
+        let nodes = [
+            node("a:1", "noeviction"),
+            node("b:1", "allkeys-lru"),
+            node("c:1", "noeviction"),
+        ];
+        let found = of_each(&nodes, eviction);
+        assert_eq!(found[0].level, FindingLevel::Ok);
+        assert!(found[0].text.starts_with("a:1, c:1: Redis evicts nothing"));
+        assert_eq!(found[1].level, FindingLevel::Problem);
+        assert!(
+            found[1]
+                .text
+                .starts_with("b:1: maxmemory-policy is allkeys-lru")
+        );
     }
 }

@@ -57,6 +57,7 @@ mod lane_score;
 mod lane_settings;
 mod leases;
 mod listen;
+mod node_survey;
 mod outages;
 mod partition;
 mod partition_connections;

@@ -8,23 +8,22 @@ use super::connection::COMMAND_TIMEOUT;
 use super::connector::Connector;
 use super::context::meta_key;
 use super::info::text;
+use super::node_survey::{FoundNodes, fields, nodes};
 use super::recovery::server_run::ServerRun;
 use super::recovery::write_counters::Loss;
 use super::recovery::{foreign, number_in, same_data};
 use super::script::Script;
-use crate::clock::{Clock as _, SystemClock};
 use crate::redis_tls::RedisTls;
 use crate::schedule::ScheduleError;
-use futures_util::stream::{self, StreamExt as _};
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::node_survey::NodeSurvey;
+
 /// How long a subscription may take.
 const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(2);
-/// Maximum number of partitions that are asked at a time.
-const AT_ONCE: usize = 16;
 /// The channel to which the survey subscribes.
 const CHANNEL: &str = "{rb:0}:survey";
 
@@ -33,8 +32,6 @@ const CHANNEL: &str = "{rb:0}:survey";
 pub struct RedisSurvey {
     /// The server and its version, if it tells.
     pub server: Option<String>,
-    /// How far its clock is ahead of the clock of this machine, in milliseconds.
-    pub clock_ahead_ms: i64,
     /// Why scripts cannot be run at all.
     pub scripts_refused: Option<String>,
     /// The commands that scripts may not run, or that the server does not have, each with what the server said.
@@ -45,20 +42,10 @@ pub struct RedisSurvey {
     pub is_replica: Option<bool>,
     /// Whether it is a node of a cluster. `None` if it does not tell.
     pub is_cluster: Option<bool>,
-    /// How many replicas follow it. `None` if it does not tell.
-    pub replicas: Option<u64>,
+    /// The servers that have partitions, beginning with that of the first one.
+    pub nodes: Vec<NodeSurvey>,
     /// The first partition that cannot be reached, and why; and how many there are.
     pub unreachable: Option<(usize, String, usize)>,
-    /// Whether it writes an append-only file. `None` if it does not tell.
-    pub appends: Option<bool>,
-    /// When it writes the append-only file to disk: `always`, `everysec` or `no`. `None` if it does not tell.
-    pub append_sync: Option<String>,
-    /// When it writes snapshots; empty: never. `None` if it does not tell.
-    pub snapshots: Option<String>,
-    /// What it does when its memory is full. `None` if it does not tell.
-    pub eviction: Option<String>,
-    /// Its limit of memory in bytes; 0 is none. `None` if it does not tell.
-    pub memory_limit: Option<u64>,
     /// To whom the data belongs.
     pub ownership: ScheduleOwner,
 }
@@ -93,18 +80,9 @@ pub async fn survey(
     let connection = server.connect(COMMAND_TIMEOUT);
     connection.ready().await?;
     let run = async |command: &Cmd| connection.run(command).await;
-    let sent_ms = SystemClock.now_ms();
-    let time = run(&redis::cmd("TIME")).await?;
-    let received_ms = SystemClock.now_ms();
-    let there_ms = milliseconds(&time)
-        .ok_or_else(|| ScheduleError::Corrupt("the reply to TIME is no time".to_string()))?;
     let info = match run(&redis::cmd("INFO")).await {
         Ok(reply) => fields(&text(&reply).unwrap_or_default()),
         Err(_) => BTreeMap::new(),
-    };
-    let setting = async |name: &str| {
-        let asked = run(redis::cmd("CONFIG").arg("GET").arg(name)).await;
-        asked.ok().and_then(second)
     };
     let says = |name: &str| info.get(name).cloned();
     let (scripts_refused, missing_commands) = match run(&probe()).await {
@@ -120,18 +98,6 @@ pub async fn survey(
         subscribed.map_err(|error| error.to_string())
     };
     let subscribing = tokio::time::timeout(LONGEST_SUBSCRIBING, subscribing).await;
-    let appends = match says("aof_enabled") {
-        Some(enabled) => Some(enabled == "1"),
-        None => setting("appendonly").await.map(|value| value == "yes"),
-    };
-    let eviction = match says("maxmemory_policy") {
-        Some(policy) => Some(policy),
-        None => setting("maxmemory-policy").await,
-    };
-    let limit = match says("maxmemory") {
-        Some(limit) => Some(limit),
-        None => setting("maxmemory").await,
-    };
     let epoch = run(&Cmd::get("{rb:0}:epoch"))
         .await
         .map(|reply| text(&reply))?;
@@ -139,9 +105,9 @@ pub async fn survey(
         Some(epoch) => Some(epoch),
         None => text(&run(&Cmd::hget(meta_key(0), "owner")).await?),
     };
+    let FoundNodes { nodes, unreachable } = nodes(&connector, partitions).await?;
     Ok(RedisSurvey {
         server: server_name(&info),
-        clock_ahead_ms: there_ms - (sent_ms + received_ms) / 2,
         scripts_refused,
         missing_commands,
         subscribing_refused: match subscribing {
@@ -150,36 +116,10 @@ pub async fn survey(
         },
         is_replica: says("role").map(|role| role != "master"),
         is_cluster: says("cluster_enabled").map(|enabled| enabled == "1"),
-        replicas: says("connected_slaves").and_then(|many| many.parse().ok()),
-        unreachable: unreachable(&connector, partitions).await,
-        appends,
-        append_sync: setting("appendfsync").await,
-        snapshots: setting("save").await,
-        eviction,
-        memory_limit: limit.and_then(|limit| limit.parse().ok()),
+        nodes,
+        unreachable,
         ownership: ownership(epoch.as_deref(), journal, partitions),
     })
-}
-
-/// The partitions that cannot be reached. They are all at one server, except in a cluster.
-async fn unreachable(connector: &Connector, partitions: usize) -> Option<(usize, String, usize)> {
-    if !connector.is_cluster() {
-        return None;
-    }
-    let reaching = (0..partitions.max(1)).map(|number| async move {
-        let run = ServerRun::new(vec![meta_key(number)], || None, Arc::new(Loss::default()));
-        let server = connector.partition(number, Arc::new(run));
-        // A node that does not have the slot of the key redirects this.
-        let exists = redis::cmd("EXISTS").arg(meta_key(number)).take();
-        let reached = server.connect(COMMAND_TIMEOUT).run(&exists).await;
-        reached.err().map(|error| (number, error.to_string()))
-    });
-    let reaching: Vec<_> = reaching.collect();
-    let reached: Vec<_> = stream::iter(reaching).buffered(AT_ONCE).collect().await;
-    let failed: Vec<_> = reached.into_iter().flatten().collect();
-    let many = failed.len();
-    let (first, why) = failed.into_iter().next()?;
-    Some((first, why, many))
 }
 
 fn ownership(epoch: Option<&str>, journal: Option<&str>, partitions: usize) -> ScheduleOwner {
@@ -226,38 +166,12 @@ fn refused(reply: Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The fields of an answer to INFO.
-fn fields(info: &str) -> BTreeMap<String, String> {
-    let lines = info.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(name, value)| (name.to_string(), value.trim().to_string()))
-        .collect()
-}
-
 fn server_name(info: &BTreeMap<String, String>) -> Option<String> {
     match (info.get("valkey_version"), info.get("redis_version")) {
         (Some(version), _) => Some(format!("Valkey {version}")),
         (None, Some(version)) => Some(format!("Redis {version}")),
         (None, None) => None,
     }
-}
-
-/// The value in a reply to CONFIG GET.
-fn second(reply: Value) -> Option<String> {
-    match reply {
-        Value::Array(items) => text(items.get(1)?),
-        Value::Map(pairs) => text(&pairs.first()?.1),
-        _ => None,
-    }
-}
-
-/// The time in a reply to TIME.
-fn milliseconds(reply: &Value) -> Option<i64> {
-    let Value::Array(items) = reply else {
-        return None;
-    };
-    let number = |index: usize| -> Option<i64> { text(items.get(index)?)?.parse().ok() };
-    Some(number(0)? * 1_000 + number(1)? / 1_000)
 }
 
 #[cfg(test)]
