@@ -37,10 +37,11 @@ help: ## Show this list
 test: ## Run all tests, with Redis and PostgreSQL servers, Python, Node.js and Chromium found or fetched first
 	$(with_interpreters) $(with_browser) $(with_servers) cargo test --locked
 
-valkey: ## Run the tests of the schedule, of fail-overs and of the program on Valkey, which is fetched first
+valkey: ## Run the tests of the schedule, of maintenance, of fail-overs and of the program on Valkey, which is fetched first
 	valkey=$$(tests/valkey-server.sh) && postgres=$$(tests/postgres-server.sh) && \
 	RINGBACK_TEST_REDIS="$$valkey" RINGBACK_TEST_POSTGRES="$$postgres" \
-	cargo test --locked --test it -- schedule_contract:: fail_over:: reliability:: end_to_end::lifecycle
+	cargo test --locked --test it -- schedule_contract:: maintenance:: fail_over:: reliability:: \
+	end_to_end::lifecycle:: end_to_end::sharing:: end_to_end::window
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
 	$(with_servers) \
