@@ -1,12 +1,10 @@
 //! A schedule in a cluster: each partition follows its slot, and goes its own way when a shard is away.
 
-use super::scene::{delayed, generation, goes_on, serve, until_held, until_loaded};
-use crate::support::held::holds;
+use super::scene::{delayed, generation, goes_on, holder, serve, until_held, until_loaded};
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::connect;
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
-use crate::support::ringback::{CLUSTER_PARTITIONS, Server, registration};
+use crate::support::ringback::{Server, registration};
 use crate::support::short_pause;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -37,7 +35,7 @@ impl Scene {
             let merchant = Merchant::start().await;
             let id = format!("probe-{number}");
             server.register(delayed(&id, &merchant, "30m")).await;
-            let (node, partition) = Self::holder(&cluster, &id).await;
+            let (node, partition) = holder(&cluster, &id).await;
             if let Entry::Vacant(free) = merchants.entry(node) {
                 free.insert((partition, merchant));
                 probes.insert(node, id);
@@ -51,20 +49,6 @@ impl Scene {
             merchants,
             probes,
         }
-    }
-
-    /// Which node has a notification, and in which partition.
-    async fn holder(cluster: &RedisCluster, id: &str) -> (usize, usize) {
-        for partition in 0..usize::from(CLUSTER_PARTITIONS) {
-            let node = cluster.primary_of(cluster.slot_of(partition).await).await;
-            let mut connection = connect(&cluster.node_url(node)).await;
-            let key = format!("t/{id}");
-            let held = holds(&mut connection, partition, &key).await;
-            if held.expect("answered") {
-                return (node, partition);
-            }
-        }
-        panic!("{id} is in no partition");
     }
 
     /// The nodes with a merchant, in order.

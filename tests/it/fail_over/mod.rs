@@ -3,6 +3,7 @@
 //! `tests/it/reliability/kill_primary.rs` has the same under load, with an account at the end.
 
 mod cluster;
+mod composed;
 mod finding;
 mod parts_away;
 mod resizing;

@@ -3,6 +3,7 @@
 use crate::support::held::holds;
 use crate::support::merchant::Merchant;
 use crate::support::redis::connect;
+use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
 use crate::support::ringback::{
     CLUSTER_PARTITIONS, Server, Stores, config, fresh_postgres, redis_url, registration,
@@ -47,6 +48,20 @@ pub async fn goes_on(server: &Server, merchant: &mut Merchant, id: &str, since: 
     println!("{id}: delivered {took:?} after the election was seen");
     assert!(took < SOON, "{id}: {took:?}");
     server.until_state(id, "delivered").await;
+}
+
+/// Which node of a cluster has a notification, and in which partition.
+pub async fn holder(cluster: &RedisCluster, id: &str) -> (usize, usize) {
+    for partition in 0..usize::from(CLUSTER_PARTITIONS) {
+        let node = cluster.primary_of(cluster.slot_of(partition).await).await;
+        let mut connection = connect(&cluster.node_url(node)).await;
+        let key = format!("t/{id}");
+        let held = holds(&mut connection, partition, &key).await;
+        if held.expect("answered") {
+            return (node, partition);
+        }
+    }
+    panic!("{id} is in no partition");
 }
 
 /// The number under which a partition is loaded: another one after every loading.

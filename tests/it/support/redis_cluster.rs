@@ -72,9 +72,13 @@ impl RedisCluster {
         let arguments = (usual.chain(arguments.iter().copied()))
             .chain(for_tls.iter().copied())
             .map(String::from);
-        let arguments: Vec<String> = arguments.collect();
+        Self::start_exactly(&arguments.collect::<Vec<_>>(), tls).await
+    }
+
+    /// Starts one whose nodes have these arguments, and besides only where they listen and keep their files.
+    pub async fn start_exactly(arguments: &[String], tls: Option<&RedisAuthority>) -> Self {
         let nodes: Vec<Node> = (0..NODES)
-            .map(|_| Node::start_in_cluster(&arguments, tls))
+            .map(|_| Node::start_in_cluster(arguments, tls))
             .collect();
         let ids = nodes.iter().map(|node| {
             let command = cluster(&["MYID"]);
