@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const PARTITIONS: &str = "16";
 /// So many destinations that each server has some, however the partitions are shared out.
 const LANES: usize = 48;
-/// Another server claims what has been due for a second, and looks once a second. Not until 15 s after its last sign of life
-/// a server counts as gone.
-const TAKEN_OVER: Duration = Duration::from_secs(10);
+/// Another server claims what has been due for a second, and looks once a second, so nothing is more than three seconds late.
+/// The rest is for machines that others use too. Not until 15 s after its last sign of life a server counts as gone.
+const TAKEN_OVER: Duration = Duration::from_secs(6);
 
 /// Registers one for each merchant, and waits for all calls. How long the last one took.
 async fn send(server: &Process, merchants: &mut [Merchant], ids: &str) -> Duration {
@@ -72,6 +72,7 @@ async fn what_a_server_leaves_that_hangs_is_sent_by_the_other() {
     }
     other.signal("STOP").await;
     let took = send(&one, &mut merchants, "one-").await;
+    println!("the last of {LANES} was called {took:?} after the first was registered");
     assert!(took < TAKEN_OVER, "{took:?}");
     other.signal("CONT").await;
     send(&other, &mut merchants, "again-").await;

@@ -112,6 +112,20 @@ async fn a_new_primary_of_sentinel_is_used_within_two_seconds() {
     servers.resume(new);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_primary_of_a_cluster_is_used_within_two_seconds_of_its_election() {
+    let mut cluster = RedisCluster::start().await;
+    let schedule = open(cluster.url(), PARTITIONS);
+    whole(&schedule).await;
+    let slot = cluster.slot_of(0).await;
+    put_again(&schedule, &entry_in(0, PARTITIONS, "1")).await;
+    cluster.until_whole().await;
+    cluster.kill_primary_of(slot).await;
+    let took = put_again(&schedule, &entry_in(0, PARTITIONS, "2")).await;
+    println!("used {took:?} after the election was seen");
+    assert!(took < FOUND_WITHIN, "{took:?}");
+}
+
 /// It may have been replaced, and what was cancelled through another server is due in it still.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_primary_gives_is_verified_while_most_sentinels_do_not_answer() {
