@@ -1,86 +1,26 @@
 //! The real processes of a run: servers and stores, to be killed and started again.
 
+mod findings;
+mod stores;
+
+pub use findings::Recorded;
+pub use stores::{CLUSTER_PARTITIONS, SHARED_PARTITIONS, Stores};
+
 use super::callers::Servers;
 use super::complaints::Complaints;
 use super::leases::{self, OutLease};
-use super::plan::{BY_HAND, LATER, Plan};
 use super::receiver::{Receiver, Try};
-use crate::support::postgres::{self, PostgresServer};
+use crate::support::postgres::PostgresServer;
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
-use crate::support::redis::{RedisServer, Written, connect};
+use crate::support::redis::{RedisServer, Written};
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::ringback::Api;
 use crate::support::sentinels::Sentinels;
-use sqlx::ConnectOptions as _;
-use sqlx::sqlite::SqliteConnectOptions;
-use std::collections::{BTreeSet, HashMap};
-use std::fmt;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::process::Command;
-
-/// How long it may take until journal and schedule agree, once every notification has ended.
-const DRAINED: Duration = Duration::from_secs(120);
-
-/// Which stores a run has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stores {
-    /// Memory and SQLite, one server.
-    Embedded,
-    /// Redis and SQLite, one server.
-    RedisAndSqlite,
-    /// Redis and PostgreSQL, two servers.
-    RedisAndPostgres,
-    /// Redis with so many partitions that two servers share them out, and PostgreSQL.
-    PartitionsAndPostgres,
-    /// A primary with replicas behind sentinels, and PostgreSQL; two servers.
-    SentinelsAndPostgres,
-    /// A cluster, and PostgreSQL; two servers.
-    ClusterAndPostgres,
-}
-
-/// Partitions of a schedule in a cluster.
-pub const CLUSTER_PARTITIONS: usize = 8;
-/// Partitions of one Redis that are shared out, and the most that any has.
-pub const SHARED_PARTITIONS: usize = 16;
-
-impl Stores {
-    /// For messages and names of files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded",
-            Self::RedisAndSqlite => "redis-and-sqlite",
-            Self::RedisAndPostgres => "redis-and-postgres",
-            Self::PartitionsAndPostgres => "partitions-and-postgres",
-            Self::SentinelsAndPostgres => "sentinels-and-postgres",
-            Self::ClusterAndPostgres => "cluster-and-postgres",
-        }
-    }
-
-    fn servers(self) -> usize {
-        match self {
-            Self::Embedded | Self::RedisAndSqlite => 1,
-            Self::RedisAndPostgres
-            | Self::PartitionsAndPostgres
-            | Self::SentinelsAndPostgres
-            | Self::ClusterAndPostgres => 2,
-        }
-    }
-
-    fn partitions(self) -> usize {
-        match self {
-            Self::Embedded
-            | Self::RedisAndSqlite
-            | Self::RedisAndPostgres
-            | Self::SentinelsAndPostgres => 1,
-            Self::PartitionsAndPostgres => SHARED_PARTITIONS,
-            Self::ClusterAndPostgres => CLUSTER_PARTITIONS,
-        }
-    }
-}
 
 /// One server process of the run; killed ones stay on the list.
 #[derive(Debug, Clone)]
@@ -89,35 +29,6 @@ pub struct Sender {
     pub instance: String,
     /// Whether it was ended by SIGKILL.
     pub killed: bool,
-}
-
-/// One attempt as the journal has it.
-#[derive(Debug, Clone)]
-pub struct Recorded {
-    /// Whose attempt.
-    pub this: Try,
-    /// Which server wrote it.
-    pub instance: String,
-    /// Its series.
-    pub series: i64,
-    /// When it began and when it was recorded, by the servers' clocks.
-    pub at_ms: (i64, i64),
-}
-
-impl fmt::Display for Recorded {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            this,
-            instance,
-            series,
-            at_ms: (started_ms, at_ms),
-        } = self;
-        let attempt = this.attempt;
-        write!(
-            out,
-            "attempt {attempt} of series {series} by {instance}, begun at {started_ms}, recorded at {at_ms}"
-        )
-    }
 }
 
 /// More than one Redis, of which one takes over from another.
@@ -417,74 +328,6 @@ impl Stage {
         running.expect("one runs").1.api().clone()
     }
 
-    /// Waits until Redis holds these and no more, and no lease is out. What is due much later may wait in the journal alone,
-    /// since it is due at the edge of the horizon; the audit tells whether Redis lacks any of it that it must hold. The
-    /// reconciler gets its minute for what a kill left between the stores.
-    pub async fn drained(&self, pending: &BTreeSet<String>) {
-        let partitions = self.places().await;
-        if partitions.is_empty() {
-            return;
-        }
-        let ended = Instant::now() + DRAINED;
-        loop {
-            let (mut leases, mut held) = (BTreeSet::new(), BTreeSet::new());
-            for (url, partition) in &partitions {
-                let mut pipe = redis::pipe();
-                pipe.zrange(format!("{{rb:{partition}}}:leases"), 0, -1)
-                    .hkeys(format!("{{rb:{partition}}}:jobs"));
-                let there: (Vec<String>, Vec<String>) =
-                    (pipe.query_async(&mut connect(url).await).await).expect("answered");
-                leases.extend(there.0);
-                held.extend(there.1);
-            }
-            let is_later = |key: &&String| {
-                let topic = key.split_once('/').map(|(topic, _)| topic);
-                topic.is_some_and(|topic| topic == LATER || topic == BY_HAND)
-            };
-            let more: Vec<_> = held.difference(pending).collect();
-            let missing = pending.difference(&held);
-            let missing: Vec<_> = missing.filter(|key| !is_later(key)).collect();
-            if leases.is_empty() && more.is_empty() && missing.is_empty() {
-                return;
-            }
-            assert!(
-                Instant::now() < ended,
-                "only in the journal: {missing:?}; only in Redis: {more:?}; leased: {leases:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    /// Has `ringback audit` compare everything; what it printed, and whether all is accounted for.
-    /// Without Redis the servers are stopped first, since what they hold cannot be looked at from
-    /// outside.
-    pub async fn audited(&mut self) -> (String, bool) {
-        let mut audit = Command::new(env!("CARGO_BIN_EXE_ringback"));
-        let journal = match &self.postgres {
-            Some((server, database)) => server.url(database),
-            None => format!("sqlite://{}", self.journal().display()),
-        };
-        audit.args(["audit", "--deep", "--journal", &journal]);
-        let is_embedded = self.redis.is_none() && self.several.is_none();
-        match self.redis.as_ref().map(|redis| redis.url(0)) {
-            Some(url) => {
-                audit.args(["--redis", &url]);
-            }
-            None if is_embedded => self.stop().await,
-            None => {
-                let url = self.redis_url().expect("there are several");
-                audit.args(["--redis", &url]);
-            }
-        }
-        if !is_embedded {
-            audit.args(["--partitions", &self.partitions.to_string()]);
-        }
-        let output = audit.output().await.expect("the program");
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        (text, output.status.success())
-    }
-
     /// Stops the servers gently.
     pub async fn stop(&mut self) {
         for (_, process) in self.running.iter_mut().filter_map(Option::take) {
@@ -500,38 +343,5 @@ impl Stage {
     /// The journal in SQLite.
     fn journal(&self) -> PathBuf {
         self.data_dir(0).join("journal.db")
-    }
-
-    /// Every attempt that the journal has the outcome of.
-    pub async fn recorded(&self) -> Vec<Recorded> {
-        let query = "SELECT n.id, CAST(a.number AS BIGINT), a.instance, CAST(a.series AS BIGINT),
-                a.started_ms, a.at_ms
-             FROM attempts a JOIN notifications n ON n.row_id = a.notification
-             WHERE a.outcome <> 'interrupted'";
-        let rows: Vec<(String, i64, String, i64, i64, i64)> = match &self.postgres {
-            Some((server, database)) => {
-                let mut connection = postgres::connect(&server.url(database)).await;
-                sqlx::query_as(query).fetch_all(&mut connection).await
-            }
-            None => {
-                let options = SqliteConnectOptions::new().filename(self.journal());
-                let mut connection = options.connect().await.expect("a journal");
-                sqlx::query_as(query).fetch_all(&mut connection).await
-            }
-        }
-        .expect("attempts");
-        rows.into_iter()
-            .map(
-                |(id, attempt, instance, series, started_ms, at_ms)| Recorded {
-                    this: Try {
-                        number: Plan::number_of(&id).expect("one of ours"),
-                        attempt: u32::try_from(attempt).expect("a number"),
-                    },
-                    instance,
-                    series,
-                    at_ms: (started_ms, at_ms),
-                },
-            )
-            .collect()
     }
 }
