@@ -10,16 +10,13 @@ use super::callers::{Answered, Callers};
 use super::counts::Counts;
 use super::plan::{ATTEMPTS_A_SERIES, Change, LATER, Plan};
 use super::receiver::{Book, Receiver, Try};
-use super::stage::{Recorded, Stage};
+use super::stage::{CONCURRENCY, Recorded, Stage};
 use super::stands::{Stand, quiet};
 use std::collections::HashMap;
 use std::time::Instant;
 
 /// Faults that are shown; there may be thousands.
 const MOST_SHOWN: usize = 20;
-
-/// Most calls that one server has in flight, which is also the most that one kill excuses.
-const CONCURRENCY: usize = 512;
 
 /// The numbers, and what does not fit.
 pub struct Account {

@@ -22,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 
+/// Most calls that one server makes at a time (`--concurrency`), which is also the most that one kill excuses.
+pub const CONCURRENCY: usize = 512;
+
 /// One server process of the run; killed ones stay on the list.
 #[derive(Debug, Clone)]
 pub struct Sender {
@@ -177,6 +180,7 @@ impl Stage {
             .to_vec();
         let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
         arguments.extend(["--signing-secret", secret, "--user-agent", &agent].map(String::from));
+        arguments.extend(["--concurrency".to_string(), CONCURRENCY.to_string()]);
         if let Some(url) = self.redis_url() {
             arguments.extend(["--redis".to_string(), url]);
         }
