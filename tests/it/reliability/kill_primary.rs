@@ -183,7 +183,9 @@ async fn run(stores: Stores) {
         tokio::time::sleep(chance.millis(BETWEEN_MS)).await;
         // The other half meets the trouble itself.
         callers.allow(share - share / 2);
+        let began = Instant::now();
         trouble.happen(stage.several_mut(), &mut chance).await;
+        stage.note_take_over(began, Instant::now());
         *happened.entry(trouble).or_default() += 1;
     }
     callers.allow(size.notifications - share * size.kills);

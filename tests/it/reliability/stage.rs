@@ -20,10 +20,14 @@ use crate::support::sentinels::Sentinels;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Most calls that one server makes at a time (`--concurrency`), which is also the most that one kill excuses.
 pub const CONCURRENCY: usize = 512;
+
+/// How long a lease of the servers lasts: their `--timeout` of one second, and five seconds more.
+pub const LEASE: Duration = Duration::from_secs(6);
 
 /// One server process of the run; killed ones stay on the list.
 #[derive(Debug, Clone)]
@@ -54,6 +58,8 @@ pub struct Stage {
     running: Vec<Option<(usize, Process)>>,
     lost_leases: HashMap<Try, usize>,
     lost_bare_leases: HashMap<u32, usize>,
+    /// When replicas took over or might have: from when until when.
+    take_overs: Vec<(Instant, Instant)>,
     partitions: usize,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
@@ -112,6 +118,7 @@ impl Stage {
             running: (0..stores.servers()).map(|_| None).collect(),
             lost_leases: HashMap::new(),
             lost_bare_leases: HashMap::new(),
+            take_overs: Vec::new(),
             senders: Vec::new(),
             urls: Arc::default(),
             complaints: Arc::default(),
@@ -224,10 +231,23 @@ impl Stage {
         self.several.as_mut().expect("there are several")
     }
 
-    /// Whether Redis may lose leases without anybody seeing which: a replica that takes over does not have the last
-    /// writes of its primary.
-    pub fn loses_leases_unseen(&self) -> bool {
-        self.several.is_some() && self.servers() > 1
+    /// Notes that a replica took over between these instants, or might have. It does not have the last writes of its primary, so
+    /// leases were lost without anybody seeing which. Before the first instant all replicas had everything, and after the second one
+    /// they have it again.
+    pub fn note_take_over(&mut self, began: Instant, ended: Instant) {
+        self.take_overs.push((began, ended));
+    }
+
+    /// Whether Redis may have lost, unseen, the lease of a call that arrived then.
+    ///
+    /// What a replica lacks was written after the beginning, or was on its way to it then. If that is the lease, the call came
+    /// after it. If it is that the lease was renewed, the call came the time of a lease before that at most. What a former primary
+    /// leased last, before it heard that it is one no more, is called within the time of a lease.
+    pub fn may_have_lost_lease(&self, arrived: Instant) -> bool {
+        // A server does not make an attempt that it has in flight itself.
+        self.servers() > 1
+            && (self.take_overs.iter())
+                .any(|(began, ended)| arrived + LEASE >= *began && arrived <= *ended + LEASE)
     }
 
     /// Each partition, and the URL of the server that has it now.
