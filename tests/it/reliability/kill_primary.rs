@@ -9,8 +9,6 @@ use super::kill::Size;
 use super::receiver::Receiver;
 use super::stage::{CLUSTER_PARTITIONS, SeveralRedis, Stage, Stores};
 use crate::support::chance::Chance;
-use crate::support::redis_cluster::RedisCluster;
-use crate::support::sentinels::Sentinels;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,6 +32,8 @@ enum Trouble {
     Dies,
     /// It dies with writes that no replica has.
     TakesWritesAlong,
+    /// Likewise, and one of the servers dies with it, before a replica can take over.
+    TakesServerAlong,
     /// It answers nobody, is replaced, and goes on as if nothing had been.
     Hangs,
     /// A replica takes over while it is well.
@@ -47,6 +47,7 @@ impl Trouble {
         let mut all = vec![
             Self::Dies,
             Self::TakesWritesAlong,
+            Self::TakesServerAlong,
             Self::Hangs,
             Self::HandsOver,
         ];
@@ -60,20 +61,33 @@ impl Trouble {
         match self {
             Self::Dies => "dies",
             Self::TakesWritesAlong => "takes writes along",
+            Self::TakesServerAlong => "takes a server along",
             Self::Hangs => "hangs, and comes back",
             Self::HandsOver => "hands over",
             Self::LosesSlot => "has a slot moved away",
         }
     }
 
-    async fn happen(self, several: &mut SeveralRedis, chance: &mut Chance) {
-        match several {
-            SeveralRedis::Sentinels(sentinels) => self.behind(sentinels, chance).await,
-            SeveralRedis::Cluster(cluster) => self.within(cluster, chance).await,
+    async fn happen(self, stage: &mut Stage, receiver: &Receiver, chance: &mut Chance) {
+        match stage.several() {
+            SeveralRedis::Sentinels(_) => self.behind(stage, receiver, chance).await,
+            SeveralRedis::Cluster(_) => self.within(stage, receiver, chance).await,
         }
     }
 
-    async fn behind(self, sentinels: &mut Sentinels, chance: &mut Chance) {
+    /// Kills a server if that is a part of it, and says which.
+    async fn kill_server(self, stage: &mut Stage, chance: &mut Chance) -> Option<usize> {
+        if self != Self::TakesServerAlong {
+            return None;
+        }
+        let servers = u64::try_from(stage.servers()).expect("few");
+        let which = usize::try_from(chance.below(servers)).expect("few");
+        stage.kill_server(which).await;
+        Some(which)
+    }
+
+    async fn behind(self, stage: &mut Stage, receiver: &Receiver, chance: &mut Chance) {
+        let sentinels = stage.sentinels();
         let primary = sentinels.primary().await;
         match self {
             Self::Dies => {
@@ -81,15 +95,20 @@ impl Trouble {
                 sentinels.until_replaced(primary).await;
                 sentinels.start_again(primary).await;
             }
-            Self::TakesWritesAlong => {
+            Self::TakesWritesAlong | Self::TakesServerAlong => {
                 let replicas = sentinels.cut_replication().await;
                 tokio::time::sleep(chance.millis(ALONE_MS)).await;
                 sentinels.kill(primary);
+                let killed = self.kill_server(stage, chance).await;
+                let sentinels = stage.sentinels();
                 for replica in replicas {
                     sentinels.resume(replica);
                 }
                 sentinels.fail_over().await;
-                sentinels.start_again(primary).await;
+                if let Some(which) = killed {
+                    stage.start_server(which, receiver).await;
+                }
+                stage.sentinels().start_again(primary).await;
             }
             Self::Hangs => {
                 sentinels.hang(primary).await;
@@ -101,12 +120,13 @@ impl Trouble {
             }
             Self::LosesSlot => unreachable!("sentinels know no slots"),
         }
-        sentinels.until_whole().await;
+        stage.sentinels().until_whole().await;
     }
 
-    async fn within(self, cluster: &mut RedisCluster, chance: &mut Chance) {
+    async fn within(self, stage: &mut Stage, receiver: &Receiver, chance: &mut Chance) {
         let partition = chance.below(CLUSTER_PARTITIONS as u64);
         let partition = usize::try_from(partition).expect("few");
+        let cluster = stage.cluster();
         let slot = cluster.slot_of(partition).await;
         let primary = cluster.primary_of(slot).await;
         match self {
@@ -114,15 +134,20 @@ impl Trouble {
                 cluster.kill_primary_of(slot).await;
                 cluster.start_again(primary).await;
             }
-            Self::TakesWritesAlong => {
+            Self::TakesWritesAlong | Self::TakesServerAlong => {
                 let replicas = cluster.cut_replication(primary).await;
                 tokio::time::sleep(chance.millis(ALONE_MS)).await;
                 cluster.kill(primary);
+                let killed = self.kill_server(stage, chance).await;
+                let cluster = stage.cluster();
                 for replica in replicas {
                     cluster.resume(replica);
                 }
                 cluster.until_primary_is_other(slot, primary).await;
-                cluster.start_again(primary).await;
+                if let Some(which) = killed {
+                    stage.start_server(which, receiver).await;
+                }
+                stage.cluster().start_again(primary).await;
             }
             Self::Hangs => {
                 cluster.hang(primary).await;
@@ -146,7 +171,7 @@ impl Trouble {
                 moving.finish().await;
             }
         }
-        cluster.until_whole().await;
+        stage.cluster().until_whole().await;
     }
 }
 
@@ -155,7 +180,7 @@ async fn run(stores: Stores) {
     let name = stores.name();
     let receiver = Receiver::start(size.seed).await;
     let mut stage = Stage::start(stores, &receiver).await;
-    let troubles = Trouble::all(stage.several_mut());
+    let troubles = Trouble::all(stage.several());
     if !size.is_long {
         size.notifications = NOTIFICATIONS;
         size.kills = u32::try_from(troubles.len()).expect("few");
@@ -184,7 +209,7 @@ async fn run(stores: Stores) {
         // The other half meets the trouble itself.
         callers.allow(share - share / 2);
         let began = Instant::now();
-        trouble.happen(stage.several_mut(), &mut chance).await;
+        trouble.happen(&mut stage, &receiver, &mut chance).await;
         stage.note_take_over(began, Instant::now());
         *happened.entry(trouble).or_default() += 1;
     }

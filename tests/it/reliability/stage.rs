@@ -227,8 +227,24 @@ impl Stage {
     }
 
     /// More than one Redis.
-    pub fn several_mut(&mut self) -> &mut SeveralRedis {
-        self.several.as_mut().expect("there are several")
+    pub fn several(&self) -> &SeveralRedis {
+        self.several.as_ref().expect("there are several")
+    }
+
+    /// Those behind sentinels.
+    pub fn sentinels(&mut self) -> &mut Sentinels {
+        match &mut self.several {
+            Some(SeveralRedis::Sentinels(sentinels)) => sentinels,
+            Some(SeveralRedis::Cluster(_)) | None => panic!("started with other stores"),
+        }
+    }
+
+    /// Those in a cluster.
+    pub fn cluster(&mut self) -> &mut RedisCluster {
+        match &mut self.several {
+            Some(SeveralRedis::Cluster(cluster)) => cluster,
+            Some(SeveralRedis::Sentinels(_)) | None => panic!("started with other stores"),
+        }
     }
 
     /// Notes that a replica took over between these instants, or might have. It does not have the last writes of its primary, so
