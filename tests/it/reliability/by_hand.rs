@@ -5,10 +5,13 @@ use super::callers::{AGAIN_MS, Callers, MOST_TRIES};
 use super::plan::{Change, Plan};
 use crate::support::chance::Chance;
 use reqwest::Method;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// How long support staff wait before they look at a dead letter again, or for it.
 const STAFF_AGAIN_MS: std::ops::Range<u64> = 300..900;
+/// How long after its move a notification is due.
+const MOVED_TO: &str = "300ms";
 
 impl Change {
     /// For messages.
@@ -16,6 +19,7 @@ impl Change {
         match self {
             Self::Cancel => "cancelled",
             Self::CancelElsewhere => "cancelled at another server",
+            Self::Move => "moved",
             Self::Retry => "attempted by hand",
             Self::Replay => "replayed",
             Self::Discard => "discarded",
@@ -26,14 +30,14 @@ impl Change {
     pub fn is_end(self) -> bool {
         match self {
             Self::Cancel | Self::CancelElsewhere | Self::Discard => true,
-            Self::Retry | Self::Replay => false,
+            Self::Move | Self::Retry | Self::Replay => false,
         }
     }
 
     /// Whether it is made to dead letters.
     fn is_for_dead(self) -> bool {
         match self {
-            Self::Cancel | Self::CancelElsewhere | Self::Retry => false,
+            Self::Cancel | Self::CancelElsewhere | Self::Move | Self::Retry => false,
             Self::Replay | Self::Discard => true,
         }
     }
@@ -42,17 +46,29 @@ impl Change {
         let of = |list: &str, verb: &str| format!("/v1/{list}/{}/{}{verb}", plan.topic, plan.id());
         match self {
             Self::Cancel | Self::CancelElsewhere => (Method::DELETE, of("notifications", "")),
+            Self::Move => (Method::PATCH, of("notifications", "")),
             Self::Retry => (Method::POST, of("notifications", "/retry")),
             Self::Replay => (Method::POST, of("dead-letters", "/replay")),
             Self::Discard => (Method::DELETE, of("dead-letters", "")),
         }
     }
 
+    /// The body of the request.
+    fn body(self) -> Option<Value> {
+        match self {
+            Self::Move => Some(json!({ "delay": MOVED_TO })),
+            Self::Cancel | Self::CancelElsewhere | Self::Retry | Self::Replay | Self::Discard => {
+                None
+            }
+        }
+    }
+
     /// Whether a notification in this state, which refuses the change, may allow it later.
     fn may_be_possible(self, state: &str) -> bool {
         match self {
-            // It may be cancelled when the attempt that is in flight has ended.
-            Self::Cancel | Self::CancelElsewhere | Self::Retry => state == "in_flight",
+            // It may be cancelled when the attempt that is in flight has ended. One that is moved may have been, by a request
+            // whose answer was lost, and have been attempted since.
+            Self::Cancel | Self::CancelElsewhere | Self::Move | Self::Retry => state == "in_flight",
             // Not dead yet.
             Self::Replay | Self::Discard => state == "in_flight" || state == "scheduled",
         }
@@ -60,7 +76,7 @@ impl Change {
 
     fn again(self, chance: &mut Chance) -> Duration {
         chance.millis(match self {
-            Self::Cancel | Self::CancelElsewhere | Self::Retry => AGAIN_MS,
+            Self::Cancel | Self::CancelElsewhere | Self::Move | Self::Retry => AGAIN_MS,
             Self::Replay | Self::Discard => STAFF_AGAIN_MS,
         })
     }
@@ -89,13 +105,16 @@ impl Callers {
             .clone();
         let but = by.filter(|_| change == Change::CancelElsewhere);
         let (method, path) = change.request(plan);
+        let body = change.body();
         for _ in 0..MOST_TRIES {
             if change.is_for_dead() && !self.is_seen_dead(plan, &mut chance).await {
                 tokio::time::sleep(change.again(&mut chance)).await;
                 continue;
             }
             let url = self.servers().any(but.as_deref(), &mut chance);
-            let asked = self.ask(url.as_deref(), method.clone(), &path, None).await;
+            let asked = self
+                .ask(url.as_deref(), method.clone(), &path, body.as_ref())
+                .await;
             match asked {
                 Some((200, _)) => {
                     let at = Instant::now();

@@ -91,7 +91,7 @@ pub struct Callers {
     origins: Vec<String>,
     client: Client,
     servers: Arc<Servers>,
-    may_go_away: AtomicBool,
+    is_long: AtomicBool,
     next: AtomicU32,
     pace: Semaphore,
     answers: Mutex<Answers>,
@@ -108,7 +108,7 @@ impl Callers {
             origins: origins.to_vec(),
             client: client.build().expect("a client"),
             servers,
-            may_go_away: AtomicBool::new(false),
+            is_long: AtomicBool::new(false),
             next: AtomicU32::new(0),
             pace: Semaphore::new(0),
             answers: Mutex::default(),
@@ -125,14 +125,19 @@ impl Callers {
         self.seed
     }
 
-    /// Lets those go away after their first answer who are of that kind.
-    pub fn may_go_away(&self) {
-        self.may_go_away.store(true, Ordering::Relaxed);
+    /// The run is a long one: those go away after their first answer who are of that kind, since the reconciler may take a minute for
+    /// what they leave behind; and some of what they register is due after the horizon, two minutes later.
+    pub fn run_is_long(&self) {
+        self.is_long.store(true, Ordering::Relaxed);
+    }
+
+    fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed)
     }
 
     /// Whether the caller of this one goes away, accepted or not.
     fn goes_away(&self, plan: &Plan) -> bool {
-        plan.is_impatient && self.may_go_away.load(Ordering::Relaxed)
+        plan.is_impatient && self.is_long()
     }
 
     /// Allows so many registrations more.
@@ -196,9 +201,11 @@ impl Callers {
             let permits = self.pace.acquire_many(end - first).await;
             permits.expect("never closed").forget();
         }
-        (first..end)
-            .map(|number| Plan::of(self.seed, number))
-            .collect()
+        let plans = (first..end).map(|number| Plan::of(self.seed, number));
+        match self.is_long() {
+            true => plans.map(Plan::in_long_run).collect(),
+            false => plans.collect(),
+        }
     }
 
     async fn register(&self, plans: Vec<Plan>, chance: &mut Chance) -> Vec<Plan> {

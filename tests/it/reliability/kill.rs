@@ -206,8 +206,7 @@ async fn run(stores: Stores) {
         stage.urls(),
     );
     if size.is_long {
-        // What they leave behind takes the reconciler up to a minute.
-        callers.may_go_away();
+        callers.run_is_long();
     }
     let load = tokio::spawn(callers.clone().run());
 

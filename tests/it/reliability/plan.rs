@@ -4,6 +4,7 @@
 
 use crate::support::chance::Chance;
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::time::Duration;
 
 /// The topic of nearly all.
@@ -14,8 +15,11 @@ pub const LATER: &str = "later";
 /// since the machine is too slow for its time limit, the next one is due as late.
 pub const BY_HAND: &str = "by-hand";
 
-/// A delay that no run outlasts.
+/// A delay that no run outlasts: what is due then waits in the journal alone, in every run.
 const MUCH_LATER: Duration = Duration::from_secs(3_600);
+/// Delays a little longer than the horizon of the servers, in milliseconds: what is due then is loaded from the journal about a minute
+/// after its registration.
+const PAST_HORIZON_MS: Range<u64> = 122_000..150_000;
 
 /// The ladder of what is acknowledged sooner or later. Longer than outages and slow machines need,
 /// and with a window that none of them closes, so that every run ends alike.
@@ -34,6 +38,8 @@ pub enum Change {
     Cancel,
     /// Its owner calls it off at another server than the one that accepted it, where there is one.
     CancelElsewhere,
+    /// Its owner has it sent soon, and not when it was due.
+    Move,
     /// Support staff want an attempt now.
     Retry,
     /// Support staff have a dead letter begin anew.
@@ -73,6 +79,8 @@ pub struct Plan {
     pub is_parked: bool,
     /// How long after its registration it is due.
     pub delay: Duration,
+    /// Likewise, in runs that last long enough for the schedule to load it from the journal, if it is other than that.
+    past_horizon: Option<Duration>,
     /// How long the receiver takes.
     slow: Duration,
     /// What is done to it by hand, and how long after its registration was answered that is first tried.
@@ -91,13 +99,24 @@ impl Plan {
             success_from: Some(1),
             is_parked: false,
             delay: Duration::ZERO,
+            past_horizon: None,
             slow: Duration::ZERO,
             change: None,
             is_impatient: false,
         };
         let soon = |chance: &mut Chance| chance.millis(0..1_500);
         match chance.below(100) {
-            0..38 => plain,
+            0..32 => plain,
+            32..35 => Self {
+                past_horizon: Some(chance.millis(PAST_HORIZON_MS)),
+                ..plain
+            },
+            // It goes from the journal into the schedule.
+            35..38 => Self {
+                delay: MUCH_LATER,
+                change: Some((Change::Move, soon(&mut chance))),
+                ..plain
+            },
             // Due a little later: waiting in the schedule when things are killed.
             38..50 => Self {
                 delay: chance.millis(50..2_000),
@@ -145,6 +164,14 @@ impl Plan {
                 is_impatient: true,
                 ..plain
             },
+        }
+    }
+
+    /// The same in a run that lasts long enough for the schedule to load it from the journal.
+    pub fn in_long_run(self) -> Self {
+        Self {
+            delay: self.past_horizon.unwrap_or(self.delay),
+            ..self
         }
     }
 
@@ -214,6 +241,7 @@ fn a_number_and_a_seed_make_a_plan() {
     for change in [
         Change::Cancel,
         Change::CancelElsewhere,
+        Change::Move,
         Change::Retry,
         Change::Replay,
         Change::Discard,
@@ -223,6 +251,8 @@ fn a_number_and_a_seed_make_a_plan() {
         assert!(such.count() > 5, "{change:?}");
     }
     assert!(some(|plan| plan.is_impatient) > 5);
+    assert!(some(|plan| plan.past_horizon.is_some()) > 5);
+    assert!(some(|plan| plan.delay != plan.clone().in_long_run().delay) > 5);
     assert!(some(|plan| plan.reply(1).after > Duration::ZERO) > 5);
     assert!(some(|plan| plan.reply(1).is_success()) > 250);
 }

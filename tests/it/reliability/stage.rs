@@ -26,6 +26,10 @@ use tempfile::TempDir;
 /// Most calls that one server makes at a time (`--concurrency`), which is also the most that one kill excuses.
 pub const CONCURRENCY: usize = 512;
 
+/// The servers' `--horizon`, the shortest there is. What is due later waits in the journal alone until a minute before it is due, or
+/// until it is changed by hand.
+const HORIZON: &str = "2m";
+
 /// How long a lease of the servers lasts: their `--timeout` of one second, and five seconds more.
 pub const LEASE: Duration = Duration::from_secs(6);
 
@@ -188,6 +192,7 @@ impl Stage {
         let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
         arguments.extend(["--signing-secret", secret, "--user-agent", &agent].map(String::from));
         arguments.extend(["--concurrency".to_string(), CONCURRENCY.to_string()]);
+        arguments.extend(["--horizon", HORIZON].map(String::from));
         if let Some(url) = self.redis_url() {
             arguments.extend(["--redis".to_string(), url]);
         }
