@@ -140,12 +140,14 @@ async fn the_host_of_the_url_is_what_the_certificate_must_name() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new("Trusted Authority");
     let server = start(&authority, dir.path(), "60s").await;
-    for (name, outcome, reason) in [
-        ("localhost", "acknowledged", Value::Null),
+    let answer = ["first_byte_ms", "body_ms"];
+    for (name, outcome, reason, answers) in [
+        ("localhost", "acknowledged", Value::Null, true),
         (
             "other.example",
             "tls",
             json!("the certificate is for other.example, not for localhost"),
+            false,
         ),
     ] {
         let port = authority.issue(&[name]).serve().await.port();
@@ -153,6 +155,14 @@ async fn the_host_of_the_url_is_what_the_certificate_must_name() {
         let attempt = attempt_at(&server, name, &url).await;
         assert_eq!(attempt["outcome"], outcome, "{attempt}");
         assert_eq!(attempt["reason"], reason, "{attempt}");
+        // The host is a name, so it was resolved.
+        let phases = &attempt["phases"];
+        for phase in ["dns_ms", "connect_ms", "tls_ms"] {
+            assert!(phases[phase].is_f64(), "{phase}: {attempt}");
+        }
+        for phase in answer {
+            assert_eq!(phases[phase].is_f64(), answers, "{phase}: {attempt}");
+        }
     }
     server.kill().await;
 }
