@@ -133,6 +133,10 @@ async fn what_waits_for_an_answer_to_another_says_so(stores: Stores) {
     merchant.call().await;
     server.register(registration("b", &merchant)).await;
     server.clock().advance(2_000);
+    let view = server.get("b").await;
+    assert_eq!(view["waiting_for"], "concurrency", "{view}");
+    let because = view["waiting_because"].as_str().expect("a sentence");
+    assert!(because.contains("1 of 1 calls in flight"), "{because}");
     // With the answer the lane gets two calls at a time, so the call of `b` does not fill it.
     merchant.release();
     for (id, by, ms) in [

@@ -32,6 +32,14 @@ fn versions(view: &Value) -> Value {
         .collect()
 }
 
+/// Why the attempts were deferred, and for how long.
+fn deferrals(view: &Value) -> Value {
+    let attempts = view["attempts"].as_array().expect("attempts").iter();
+    attempts
+        .map(|attempt| json!([attempt["deferred_by"], attempt["deferred_ms"]]))
+        .collect()
+}
+
 /// What is seen of attempts: without a journal they are not kept.
 fn kept(stores: Stores, attempts: Value) -> Value {
     match stores {
@@ -315,13 +323,21 @@ async fn an_endpoint_limits_its_lane(stores: Stores) {
         server.register(naming(id, "shop-1")).await;
     }
     merchant.call().await;
-    server.until_state("1", "delivered").await;
-    assert_eq!(server.get("2").await["attempts_made"], 0);
+    let view = server.until_state("1", "delivered").await;
+    assert_eq!(deferrals(&view), kept(stores, json!([[null, null]])));
+    server.clock().advance(900);
+    let view = server.get("2").await;
+    assert_eq!(view["attempts_made"], 0, "{view}");
+    assert_eq!(view["waiting_for"], "rate", "{view}");
+    let because = view["waiting_because"].as_str().expect("a sentence");
+    assert!(because.contains("calls per second"), "{because}");
     assert!(merchant.arrived().is_none(), "one call per second");
-    server.clock().advance(1_000);
+    server.clock().advance(100);
     merchant.call().await;
     let view = server.until_state("2", "delivered").await;
     assert_eq!(view["attempts_made"], 1);
+    assert_eq!(view["waiting_for"], Value::Null, "{view}");
+    assert_eq!(deferrals(&view), kept(stores, json!([["rate", 1_000]])));
     server
         .call(Method::DELETE, "/v1/endpoints/shop-1", None)
         .await;
