@@ -3,12 +3,9 @@
 
 use super::on_journaled_stores;
 use crate::receivers::program::{node, python};
-use crate::support::merchant::{Call, Merchant, Reaction};
-use crate::support::postgres::{connect, fresh_database};
-use crate::support::process::Process;
+use crate::support::merchant::{Call, Merchant};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, secret};
 use crate::support::signing::{GIVEN, master_key, with_master_key};
-use crate::support::tls::Identity;
 use crate::support::{short_pause, within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,17 +13,13 @@ use reqwest::Method;
 use ringback::app::App;
 use ringback::clock::ManualClock;
 use ringback::config::{MASTER_KEY_FILE, ServeConfig};
-use ringback::domain::master_key::MasterKey;
 use serde_json::{Value, json};
-use sqlx::Row as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use zeroize::Zeroizing;
 
 on_journaled_stores!(
     a_rotation_signs_with_both_keys_until_the_overlap_ends,
@@ -455,107 +448,4 @@ async fn a_server_that_lost_its_master_key_does_not_start() {
     assert!(!file.exists(), "no other one is made");
     std::fs::write(&file, kept).expect("written");
     Server::open(config, None, None).await.stop().await;
-}
-
-/// The texts of which nothing may be found: the secrets as they are written, and their bytes.
-fn traces_of(secret: &str) -> Vec<Vec<u8>> {
-    let (_, encoded) = secret.split_once('_').expect("a prefix");
-    let bytes = STANDARD.decode(encoded).expect("base64");
-    let half = &encoded.as_bytes()[..20];
-    vec![half.to_vec(), bytes[..16].to_vec()]
-}
-
-fn assert_none(secrets: &[String], place: &str, bytes: &[u8]) {
-    for trace in secrets.iter().flat_map(|secret| traces_of(secret)) {
-        let found = bytes.windows(trace.len()).any(|window| window == trace);
-        assert!(!found, "a secret is in {place}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_stored_or_logged_in_the_clear() {
-    let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
-    let database = fresh_database();
-    for journal in [None, Some(&database)] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let master = MasterKey::from_random(Zeroizing::new([5; 32])).expose();
-        let file = dir.path().join("given-master-key");
-        std::fs::write(&file, &*master).expect("written");
-        let file = file.to_str().expect("UTF-8").to_string();
-        let mut arguments = vec!["--log", "trace", "--master-key-file", &file];
-        if let Some(database) = journal {
-            arguments.extend(["--journal", database]);
-        }
-        let mut server = Process::start(dir.path(), &arguments).await;
-        let log = Arc::new(Mutex::new(String::new()));
-        let lines = log.clone();
-        server.take_log(move |line| lines.lock().expect("unharmed").push_str(line));
-        let api = server.api().clone();
-        let client = Identity::self_signed(&["client"], |_| {});
-        let endpoint = json!({ "url": merchant.url("/n"), "keys": [{ "secret": GIVEN }],
-            "ladder": { "intervals": ["20ms"] }, "client_certificate": client.certificate_pem(),
-            "client_key": client.key_pem() });
-        let path = "/v1/endpoints/shop-1";
-        let (status, _) = api.call(Method::PUT, path, Some(endpoint)).await;
-        assert_eq!(status, 201);
-        let mut secrets = vec![GIVEN.to_string(), master.to_string()];
-        // The private number of the key begins at byte 36; from byte 33 on, its base64 is a part of that of the whole.
-        secrets.push(format!(
-            "key_{}",
-            STANDARD.encode(&client.key_der()[33..81])
-        ));
-        for kind in ["symmetric", "ed25519"] {
-            let body = Some(json!({ "kind": kind }));
-            let (status, added) = api.call(Method::POST, KEYS, body).await;
-            assert_eq!(status, 201, "{added}");
-            secrets.push(added["secret"].as_str().expect("made").to_string());
-        }
-        api.register(naming("a")).await;
-        api.until_state("a", "delivered").await;
-        let signatures = merchant
-            .call()
-            .await
-            .header("Webhook-Signature")
-            .to_string();
-        server.signal("TERM").await;
-        assert!(server.ended().await.success());
-        let logged = log.lock().expect("unharmed").clone();
-        assert!(
-            logged.contains("a signing key was added to an endpoint"),
-            "{logged}"
-        );
-        assert_none(&secrets, "the log", logged.as_bytes());
-        for signature in signatures.split([' ', ',']).filter(|text| text.len() > 3) {
-            assert!(!logged.contains(signature), "a signature is in the log");
-        }
-        for entry in std::fs::read_dir(dir.path()).expect("readable") {
-            let path = entry.expect("readable").path();
-            if path.is_file() && !path.ends_with("given-master-key") {
-                let bytes = std::fs::read(&path).expect("readable");
-                assert_none(&secrets, &path.display().to_string(), &bytes);
-            }
-        }
-        if journal.is_some() {
-            assert_none(&secrets, "the database", dump(&database).await.as_bytes());
-        }
-        while merchant.arrived().is_some() {}
-    }
-}
-
-/// Every row of every table of a PostgreSQL database, as a text.
-async fn dump(database: &str) -> String {
-    let mut connection = connect(database).await;
-    let tables = sqlx::query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
-    let tables = tables.fetch_all(&mut connection).await.expect("readable");
-    let mut text = String::new();
-    for table in tables {
-        let table: String = table.get(0);
-        let query = format!("SELECT t::TEXT FROM \"{table}\" t");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(query));
-        for row in rows.fetch_all(&mut connection).await.expect("readable") {
-            text.push_str(&row.get::<String, _>(0));
-        }
-    }
-    assert!(text.contains("shop-1"), "the endpoint is in the dump");
-    text
 }

@@ -61,6 +61,7 @@ mod resending;
 mod retried_bodies;
 mod reused_names;
 mod rights;
+mod secrets_in_the_clear;
 mod set_aside;
 mod shared_limits;
 mod shares;
