@@ -1,7 +1,7 @@
 //! Signing keys of endpoints: rotation, verified by libraries that are not ours, and what happens without the master
 //! key.
 
-use super::on_journaled_stores;
+use super::on_stores;
 use crate::receivers::program::{node, python};
 use crate::support::merchant::{Call, Merchant};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, secret};
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use ringback::app::App;
 use ringback::clock::ManualClock;
-use ringback::config::{MASTER_KEY_FILE, ServeConfig};
+use ringback::config::{JournalConfig, MASTER_KEY_FILE, ServeConfig};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-on_journaled_stores!(
+on_stores!(
     a_rotation_signs_with_both_keys_until_the_overlap_ends,
     keys_can_be_replaced_and_requests_repeated,
 );
@@ -168,8 +168,11 @@ async fn check_calls(
             assert!(!is_verified(&call, key).await, "{stage}: signs no more");
         }
         let view = server.until_state(&id, "delivered").await;
-        let ids: Vec<&str> = signers.iter().map(|(id, _)| *id).collect();
-        assert_eq!(view["attempts"][0]["key_ids"], json!(ids), "{stage}");
+        // Without a journal attempts are not kept.
+        if !matches!(server.config().journal, JournalConfig::None) {
+            let ids: Vec<&str> = signers.iter().map(|(id, _)| *id).collect();
+            assert_eq!(view["attempts"][0]["key_ids"], json!(ids), "{stage}");
+        }
     }
 }
 
