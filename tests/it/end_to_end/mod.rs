@@ -51,6 +51,7 @@ mod metrics;
 mod next_steps;
 mod order;
 mod order_faults;
+mod order_two_servers;
 mod outages;
 mod outgoing_proxy;
 mod power_cut;
