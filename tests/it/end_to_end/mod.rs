@@ -12,6 +12,7 @@ mod away;
 mod away_postgres;
 mod bare_entries;
 mod bulk;
+mod changes_by_another;
 mod clocks;
 mod commands;
 mod default_keys;
