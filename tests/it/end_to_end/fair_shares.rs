@@ -3,8 +3,9 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration};
+use crate::support::signing::beside;
 use crate::support::{short_pause, within};
-use ringback::clock::Clock as _;
+use ringback::clock::{Clock as _, ManualClock};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -15,42 +16,78 @@ on_stores!(
     an_attempt_that_is_asked_for_is_made_at_once,
     an_attempt_that_is_asked_for_does_not_wait_because_an_earlier_one_fails,
 );
+on_stores!(@ two_servers_on_postgres Postgres
+    destinations_that_hang_delay_nobody_who_answers_on_two_servers
+    two_servers_probe_a_merchant_no_more_often_than_one
+);
+on_stores!(@ two_servers_on_redis_only RedisOnly
+    destinations_that_hang_delay_nobody_who_answers_on_two_servers
+    two_servers_probe_a_merchant_no_more_often_than_one
+);
 
 /// A limit that no call runs into while a test lasts.
 const GENEROUS: Duration = Duration::from_secs(60);
 
+/// So many servers on the same stores as the first one, which is one of them; by the same clock, if a test turns it.
+async fn servers_beside(first: Server, clock: Option<ManualClock>, count: usize) -> Vec<Server> {
+    let mut servers = vec![first];
+    while servers.len() < count {
+        let (config, dir) = beside(servers[0].config());
+        servers.push(Server::open(config, clock.clone(), Some(dir)).await);
+    }
+    servers
+}
+
 async fn destinations_that_hang_delay_nobody_who_answers(stores: Stores) {
+    hanging_destinations_delay_nobody(stores, 1).await;
+}
+
+async fn destinations_that_hang_delay_nobody_who_answers_on_two_servers(stores: Stores) {
+    hanging_destinations_delay_nobody(stores, 2).await;
+}
+
+async fn hanging_destinations_delay_nobody(stores: Stores, servers: usize) {
     const PERMITS: usize = 8;
-    let server = Server::start_as(stores, |config| {
+    let first = Server::start_as(stores, |config| {
         config.delivery.concurrency = PERMITS;
         config.delivery.timeout = GENEROUS;
     })
     .await;
+    let servers = servers_beside(first, None, servers).await;
+    let server = |number: usize| &servers[number % servers.len()];
     let mut healthy = Merchant::start().await;
-    server.register(registration("first", &healthy)).await;
+    server(0).register(registration("first", &healthy)).await;
     healthy.call().await;
     let mut hanging = Vec::new();
     for merchant in 0..3 * PERMITS {
         let hangs = Merchant::scripted(vec![], Reaction::Hang).await;
         for number in 0..5 {
             let id = format!("hangs-{merchant}-{number}");
-            server.register(registration(&id, &hangs)).await;
+            server(number).register(registration(&id, &hangs)).await;
         }
         hanging.push(hangs);
     }
+    // As many as unknown destinations may hold.
+    let may_hold = servers.len() * PERMITS / 2;
+    let mut held = 0;
     for number in 0..50 {
+        if number == 40 {
+            // A server need not have claimed anything while another one was faster.
+            within("all servers to call what hangs", async {
+                while held < may_hold {
+                    held += hanging.iter_mut().map(calls).sum::<usize>();
+                    short_pause().await;
+                }
+            })
+            .await;
+        }
         let id = format!("well-{number}");
-        server.register(registration(&id, &healthy)).await;
+        server(number).register(registration(&id, &healthy)).await;
         healthy.call().await;
-        server.until_state(&id, "delivered").await;
+        server(number + 1).until_state(&id, "delivered").await;
     }
-    let held = hanging.iter_mut();
-    let held: usize = held.map(calls).sum();
-    assert_eq!(
-        held,
-        PERMITS / 2,
-        "as many as unknown destinations may hold"
-    );
+    held += hanging.iter_mut().map(calls).sum::<usize>();
+    assert_eq!(held, may_hold);
 }
 
 async fn destinations_that_have_much_to_get_keep_no_new_one_waiting(stores: Stores) {
@@ -98,19 +135,32 @@ fn every_minute(id: &str, merchant: &Merchant) -> Value {
 }
 
 async fn a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes(stores: Stores) {
+    away_for_an_hour(stores, 1).await;
+}
+
+async fn two_servers_probe_a_merchant_no_more_often_than_one(stores: Stores) {
+    away_for_an_hour(stores, 2).await;
+}
+
+/// A merchant that so many servers call together is away for an hour.
+async fn away_for_an_hour(stores: Stores, servers: usize) {
     const MANY: usize = 200;
-    let server = Server::start_by_hand(stores).await;
+    let first = Server::start_by_hand(stores).await;
+    let clock = first.clock().clone();
+    let servers = servers_beside(first, Some(clock.clone()), servers).await;
+    let server = |number: usize| &servers[number % servers.len()];
     let mut merchant = Merchant::scripted(vec![], Reaction::Close).await;
     for number in 0..MANY {
         let id = format!("n{number}");
-        server.register(every_minute(&id, &merchant)).await;
+        let asked = every_minute(&id, &merchant);
+        server(number).register(asked).await;
     }
     let mut made = 0;
     for _ in 0..3_600 / 4 {
-        server.clock().advance(4_000);
+        clock.advance(4_000);
         // Time for a probe that is due by now; the next one counts from when it is recorded.
-        server.get("n0").await;
-        until_nothing_is_in_flight(&server, &merchant).await;
+        server(0).get("n0").await;
+        until_nothing_is_in_flight(server(0), &merchant).await;
         made += calls(&mut merchant);
     }
     assert!(
@@ -119,25 +169,27 @@ async fn a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes
     );
 
     merchant.now_does(Reaction::success());
-    let back_ms = server.clock().now_ms();
+    let back_ms = clock.now_ms();
     let mut untouched = 0;
     for number in 0..MANY {
         let id = format!("n{number}");
-        let view = server
+        let view = server(number)
             .until(&id, |view| {
-                server.clock().advance(20);
+                clock.advance(20);
                 view["state"] == "delivered"
             })
             .await;
         untouched += usize::from(view["attempts_made"] == 1);
     }
-    let took_ms = server.clock().now_ms() - back_ms;
+    let took_ms = clock.now_ms() - back_ms;
     assert!(took_ms <= 180_000, "{took_ms} ms");
     assert!(
         untouched >= MANY - made,
         "{untouched} of {MANY} spent no attempt, {made} did"
     );
-    server.stop().await;
+    for server in servers {
+        server.stop().await;
+    }
 }
 
 async fn an_attempt_that_is_asked_for_is_made_at_once(stores: Stores) {
