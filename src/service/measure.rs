@@ -114,6 +114,7 @@ impl Service {
             memory,
             health: up.collect(),
             unusable_endpoints: self.unusable_endpoints().len(),
+            partitions_away: self.schedule.out_of_reach().len(),
         };
         let text: Arc<str> = self.metrics.text(reading, process.ok().flatten()).into();
         *last = Some((Instant::now(), text.clone()));

@@ -25,6 +25,8 @@ pub struct StoreReadings {
     pub health: Vec<HealthReading>,
     /// Endpoints with a signing key that this process cannot open.
     pub unusable_endpoints: usize,
+    /// Partitions of the schedule that do not answer this process, while others may.
+    pub partitions_away: usize,
 }
 
 /// How many notifications the journal holds.
@@ -149,6 +151,12 @@ impl Collector for StoreCollector {
             "Endpoints to which this process sends nothing, because it cannot open one of their signing keys",
             None,
             readings.unusable_endpoints as u64,
+        )?;
+        samples.gauge(
+            "schedule_partitions_away",
+            "Partitions of the schedule whose node of the cluster does not answer this process",
+            None,
+            readings.partitions_away as u64,
         )
     }
 }

@@ -273,6 +273,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
             durations: vec![("reading", CallDurations::default())],
         }],
         unusable_endpoints: 0,
+        partitions_away: 0,
     };
     let metrics = Metrics::new();
     let took = std::time::Duration::ZERO;

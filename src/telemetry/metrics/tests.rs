@@ -91,6 +91,7 @@ fn readings() -> StoreReadings {
             },
         ],
         unusable_endpoints: 3,
+        partitions_away: 2,
     }
 }
 

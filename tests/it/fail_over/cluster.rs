@@ -5,7 +5,7 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_node::until;
 use crate::support::ringback::{Server, registration};
-use crate::support::short_pause;
+use crate::support::{short_pause, within};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -91,6 +91,21 @@ async fn until_seen_ready(server: &Server) {
     let (status, report) = server.call(Method::GET, "/readyz", None).await;
     assert_eq!(status, 200, "{report}");
     short_pause().await;
+}
+
+/// How many partitions do not answer, as the metrics say.
+async fn partitions_away(server: &Server) -> u32 {
+    let client = reqwest::Client::builder().no_proxy().build();
+    let asked = client
+        .expect("a client")
+        .get(format!("{}/metrics", server.url()));
+    let answer = within("the metrics", asked.send())
+        .await
+        .expect("an answer");
+    let text = answer.text().await.expect("a text");
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix("ringback_schedule_partitions_away "));
+    value.expect("it is there").parse().expect("a number")
 }
 
 fn reason() -> Option<Value> {
@@ -252,6 +267,7 @@ async fn only_the_partition_that_lost_writes_is_loaded_again() {
 async fn a_server_stays_ready_while_a_shard_is_away() {
     let mut scene = Scene::start().await;
     let [away, other, _] = scene.nodes();
+    assert_eq!(partitions_away(&scene.server).await, 0);
     let held = Reaction::Held(Box::new(Reaction::success()));
     scene.merchant(away).now_does(held);
     let called = registration("called", scene.merchant(away));
@@ -278,6 +294,7 @@ async fn a_server_stays_ready_while_a_shard_is_away() {
         assert_eq!(status, 503, "{problem}");
     }
     until_seen_ready(&scene.server).await;
+    assert!(partitions_away(&scene.server).await > 0);
     scene.goes_on(other, "elsewhere").await;
     for node in shard {
         scene.cluster.start_again(node).await;

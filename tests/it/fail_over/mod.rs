@@ -11,4 +11,5 @@ mod rights;
 mod scene;
 mod sentinels;
 mod servers;
+mod settings;
 mod tls;
