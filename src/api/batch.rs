@@ -11,7 +11,7 @@ use crate::api::auth::{CalledBy, OnBehalfOf, check_topic};
 use crate::api::body::read_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
-use crate::api::problem::{Problem, ProblemKind, ProblemView};
+use crate::api::problem::{Problem, ProblemView};
 use crate::api::query::NoQuery;
 use crate::api::registration::{self, InvalidRequest, RegistrationDocument};
 use crate::api::registration_problem::registration_problem;
@@ -280,8 +280,9 @@ async fn register_chain(
             }
         };
         if is_order && let Err(problem) = &outcome {
-            let is_away = problem.kind() == ProblemKind::Unavailable;
-            broken_off = is_away.then(|| problem.clone());
+            // Also if there was no room, or the journal could not be read: it may be registered again.
+            let may_come = problem.kind().status().is_server_error();
+            broken_off = may_come.then(|| problem.clone());
         }
         results.push((position, outcome));
     }

@@ -330,8 +330,9 @@ fn known(recorded: &Snapshot) -> KnownToJournal {
     // may have made it far, but not while the registration could still arrive: the move has waited for that.
     let is_verified = is_far(recorded.registered_ms, recorded.progress.first_due_ms);
     let due_ms = match recorded.takes_late_delivery() {
-        // An attempt may be in flight since before it ended.
-        true => Some(recorded.progress.next_due_ms()),
+        // An attempt may be in flight since before it ended, also one that was asked for by hand: nothing tells any more
+        // when that was due.
+        true => Some(recorded.registered_ms),
         false => recorded.next_due_ms(),
     };
     KnownToJournal {
