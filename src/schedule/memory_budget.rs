@@ -9,10 +9,13 @@
 //!
 //! [`ScheduleLeases::reserve_memory`]: super::ScheduleLeases::reserve_memory
 
+use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
+use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// What an entry takes beside its texts and its body, in bytes: its fixed parts, its records in four
@@ -23,15 +26,20 @@ const TYPICAL_TEXT_BYTES: usize = 128;
 /// What an HTTP header of a notification takes beside its name and value, in bytes.
 const HTTP_HEADER_OVERHEAD_BYTES: usize = 48;
 
-/// The entries take all the memory that they may.
+/// Entries take all the memory that they may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "too much is pending: the schedule takes all of the {limit} bytes of memory that \
-     `schedule-memory` allows"
-)]
-pub struct MemoryLimitReached {
-    /// The setting, in bytes.
-    pub limit: usize,
+pub enum MemoryLimitReached {
+    /// All entries together. Contains the setting, in bytes.
+    #[error(
+        "too much is pending: the schedule takes all of the {0} bytes of memory that `schedule-memory` allows"
+    )]
+    OfAll(usize),
+    /// Those of one lane. Contains the setting, in bytes.
+    #[error(
+        "too much is pending for this destination: it has more than a sixteenth of the {0} bytes of memory that \
+         `schedule-memory` allows, and half of them are taken; other destinations go on"
+    )]
+    OfLane(usize),
 }
 
 /// How much memory the entries take.
@@ -50,7 +58,7 @@ pub struct MemoryUse {
 #[derive(Debug)]
 #[must_use]
 pub struct MemoryReservation {
-    reserved: Option<(Arc<MemoryBudget>, usize)>,
+    reserved: Option<(Arc<MemoryBudget>, Lane, usize)>,
 }
 
 impl MemoryReservation {
@@ -62,18 +70,50 @@ impl MemoryReservation {
 
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        if let Some((budget, bytes)) = self.reserved.take() {
+        if let Some((budget, lane, bytes)) = self.reserved.take() {
             budget.taken.fetch_sub(bytes, Ordering::Relaxed);
+            budget.lanes().remove(&lane, bytes);
         }
     }
 }
 
 /// Counts the memory that is taken.
+///
+/// A destination that is away, or held, may have notifications registered for a day and more, which stay. So that it does not
+/// take the memory of all others, a lane that has more than a sixteenth of the limit gets no more once half of the limit is
+/// taken. Entries of registrations alone are refused.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     limit: usize,
     taken: AtomicUsize,
     bodies: AtomicUsize,
+    lanes: Mutex<LaneBytes>,
+}
+
+/// What the entries of each lane take without their bodies, in bytes.
+#[derive(Debug, Default)]
+struct LaneBytes(HashMap<Lane, usize>);
+
+impl LaneBytes {
+    fn add(&mut self, lane: &Lane, bytes: usize) {
+        match self.0.get_mut(lane) {
+            Some(taken) => *taken += bytes,
+            None => drop(self.0.insert(lane.clone(), bytes)),
+        }
+    }
+
+    fn remove(&mut self, lane: &Lane, bytes: usize) {
+        if let Some(taken) = self.0.get_mut(lane) {
+            *taken = taken.saturating_sub(bytes);
+            if *taken == 0 {
+                self.0.remove(lane);
+            }
+        }
+    }
+
+    fn of(&self, lane: &Lane) -> usize {
+        self.0.get(lane).copied().unwrap_or_default()
+    }
 }
 
 impl MemoryBudget {
@@ -82,7 +122,12 @@ impl MemoryBudget {
             limit,
             taken: AtomicUsize::new(0),
             bodies: AtomicUsize::new(0),
+            lanes: Mutex::default(),
         })
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, LaneBytes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether another entry of the typical size fits.
@@ -91,7 +136,7 @@ impl MemoryBudget {
         if taken.saturating_add(ENTRY_OVERHEAD_BYTES + TYPICAL_TEXT_BYTES) <= self.limit {
             Ok(())
         } else {
-            Err(MemoryLimitReached { limit: self.limit })
+            Err(MemoryLimitReached::OfAll(self.limit))
         }
     }
 
@@ -101,16 +146,25 @@ impl MemoryBudget {
         notification: &Notification,
     ) -> Result<MemoryReservation, MemoryLimitReached> {
         let bytes = bytes_without_body(notification);
+        let lane = &notification.lane;
+        let mut lanes = self.lanes();
+        let would_take = self.taken.load(Ordering::Relaxed).saturating_add(bytes);
+        if would_take > self.limit / 2 && lanes.of(lane).saturating_add(bytes) > self.limit / 16 {
+            return Err(MemoryLimitReached::OfLane(self.limit));
+        }
         let add = |taken: usize| {
             taken
                 .checked_add(bytes)
                 .filter(|taken| *taken <= self.limit)
         };
         match (self.taken).fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
-            Ok(_) => Ok(MemoryReservation {
-                reserved: Some((self.clone(), bytes)),
-            }),
-            Err(_) => Err(MemoryLimitReached { limit: self.limit }),
+            Ok(_) => {
+                lanes.add(lane, bytes);
+                Ok(MemoryReservation {
+                    reserved: Some((self.clone(), lane.clone(), bytes)),
+                })
+            }
+            Err(_) => Err(MemoryLimitReached::OfAll(self.limit)),
         }
     }
 
@@ -134,18 +188,24 @@ impl MemoryBudget {
 
     /// Counts an entry that was added.
     pub(super) fn add(&self, notification: &Notification) {
-        let body = notification.body.held_len();
-        let bytes = bytes_without_body(notification) + body;
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        let (body, bytes) = (
+            notification.body.held_len(),
+            bytes_without_body(notification),
+        );
+        self.taken.fetch_add(bytes + body, Ordering::Relaxed);
         self.bodies.fetch_add(body, Ordering::Relaxed);
+        self.lanes().add(&notification.lane, bytes);
     }
 
     /// Stops counting an entry that was removed.
     pub(super) fn remove(&self, notification: &Notification) {
-        let body = notification.body.held_len();
-        let bytes = bytes_without_body(notification) + body;
-        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        let (body, bytes) = (
+            notification.body.held_len(),
+            bytes_without_body(notification),
+        );
+        self.taken.fetch_sub(bytes + body, Ordering::Relaxed);
         self.bodies.fetch_sub(body, Ordering::Relaxed);
+        self.lanes().remove(&notification.lane, bytes);
     }
 
     pub(super) fn memory(&self) -> MemoryUse {
@@ -166,6 +226,7 @@ fn bytes_without_body(notification: &Notification) -> usize {
         content_type,
         headers,
         ladder,
+        ack,
         ..
     } = notification;
     ENTRY_OVERHEAD_BYTES
@@ -174,6 +235,7 @@ fn bytes_without_body(notification: &Notification) -> usize {
         + lane.as_str().len()
         + content_type.len()
         + ladder.own_bytes()
+        + ack.as_ref().map_or(0, AckRule::own_bytes)
         + headers.bytes()
         + HTTP_HEADER_OVERHEAD_BYTES * headers.pairs().len()
 }

@@ -115,7 +115,8 @@ impl ScheduleDecorator for WatchedSchedule {
         notification: &Notification,
     ) -> Result<MemoryReservation, MemoryLimitReached> {
         let reserved = self.schedule.reserve_memory(notification);
-        if let Err(full) = &reserved {
+        // That one destination has too much says nothing about the others.
+        if let Err(full @ MemoryLimitReached::OfAll(_)) = &reserved {
             let call = self.health.begin(Store::Schedule, Work::Accept);
             call.ended(CallResult::Failed(full.to_string()));
         }

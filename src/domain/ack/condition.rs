@@ -67,7 +67,21 @@ pub struct XmlCondition {
     pub equals: String,
 }
 
+/// What a member of a JSON object takes beside its name and value, in bytes: the name's own parts, and its place in the map.
+const MEMBER_BYTES: usize = 64;
+
 impl Condition {
+    /// About how many bytes its texts and values take.
+    pub(super) fn own_bytes(&self) -> usize {
+        match self {
+            Self::Text(condition) => condition.text.len(),
+            Self::Status(Statuses::Success) => 0,
+            Self::Status(Statuses::Listed(statuses)) => size_of_val(statuses.as_slice()),
+            Self::Json(condition) => condition.pointer.len() + value_bytes(&condition.equals),
+            Self::Xml(condition) => condition.element.len() + condition.equals.len(),
+        }
+    }
+
     /// Compares the body of the answer to the notification of this key. The error says how it differs.
     pub(super) fn check_body(&self, key: &Key, body: &[u8]) -> Result<(), BodyFlaw> {
         match self {
@@ -239,6 +253,21 @@ fn shown(body: &[u8]) -> String {
     let shown = escape(&body[..body.len().min(QUOTED_BYTES)]);
     let more = if body.len() > QUOTED_BYTES { "..." } else { "" };
     format!("{shown}{more}")
+}
+
+/// About how many bytes a JSON value takes. It is as deep as the reader of JSON allows.
+fn value_bytes(value: &Value) -> usize {
+    let parts = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(members) => {
+            let members = members.iter();
+            let bytes = members.map(|(name, value)| MEMBER_BYTES + name.len() + value_bytes(value));
+            bytes.sum()
+        }
+    };
+    size_of::<Value>() + parts
 }
 
 #[cfg(test)]

@@ -53,6 +53,15 @@ impl AckRule {
         self.0.name
     }
 
+    /// About how many bytes of memory the caller's own rule takes; 0 for a named rule, which all notifications share.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        match self.0.name {
+            Some(_) => 0,
+            None => size_of::<Rule>() + self.0.condition.own_bytes(),
+        }
+    }
+
     /// Whether an answer with this status acknowledges whatever its body is. Then the body need not be
     /// complete.
     #[must_use]

@@ -196,7 +196,7 @@ async fn memory_is_reserved_once_and_is_freed_again() {
             Err(refused) => break refused,
         }
     };
-    assert_eq!(refused.limit, 10_000);
+    assert_eq!(refused, MemoryLimitReached::OfLane(10_000));
     assert!(
         (5..20).contains(&reservations.len()),
         "{}",
@@ -239,6 +239,61 @@ fn a_ladder_of_its_own_counts_and_a_named_one_does_not() {
     };
     let custom = Ladder::custom(&custom).expect("a ladder");
     assert!(custom.own_bytes() >= 30 * 8, "{}", custom.own_bytes());
+}
+
+#[tokio::test]
+async fn a_lane_that_keeps_much_leaves_memory_to_the_others() {
+    let (_, schedule) = schedule(100_000);
+    let mut reservations = Vec::new();
+    let crowded = entry("1", 60_000);
+    let refused = loop {
+        match schedule.reserve_memory(&crowded.notification) {
+            Ok(reservation) => reservations.push(reservation),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused, MemoryLimitReached::OfLane(100_000));
+    let taken = schedule.memory().expect("in memory").taken;
+    assert!((45_000..=50_000).contains(&taken), "{taken}");
+    schedule.check().await.expect("others find room");
+    // What is in the journal already is put in all the same.
+    schedule.register(crowded.clone()).await.expect("new");
+    let mut lanes = 0;
+    let refused = 'lanes: loop {
+        let mut other = entry("2", 60_000);
+        let lane = Lane::parse(&format!("https://shop-{lanes}.example")).expect("a lane");
+        let notification = Arc::make_mut(&mut other.notification);
+        notification.lane = lane;
+        lanes += 1;
+        // A sixteenth of the memory.
+        for number in 0.. {
+            match schedule.reserve_memory(&other.notification) {
+                Ok(reservation) => reservations.push(reservation),
+                Err(MemoryLimitReached::OfLane(_)) => {
+                    assert!(number > 5, "{number}");
+                    continue 'lanes;
+                }
+                Err(refused) => break 'lanes refused,
+            }
+        }
+    };
+    assert_eq!(refused, MemoryLimitReached::OfAll(100_000));
+    assert!((8..=10).contains(&lanes), "{lanes}");
+    drop(reservations);
+    assert!(schedule.reserve_memory(&crowded.notification).is_ok());
+}
+
+#[test]
+fn an_ack_rule_of_its_own_counts_and_a_named_one_does_not() {
+    use crate::domain::ack::{AckRule, CustomAck};
+    assert_eq!(AckRule::standard().own_bytes(), 0);
+    let given = format!(
+        r#"{{"json":{{"pointer":"","equals":[{}1]}}}}"#,
+        "1,".repeat(400)
+    );
+    let custom: CustomAck = serde_json::from_str(&given).expect("a rule");
+    let custom = AckRule::custom(custom).expect("a rule");
+    assert!(custom.own_bytes() > 400 * 16, "{}", custom.own_bytes());
 }
 
 #[tokio::test]

@@ -49,10 +49,15 @@ async fn post(server: &Server, registration: &Value) -> (u16, Value) {
     server.call(Method::POST, REGISTER, body).await
 }
 
-/// One that is due in an hour: it does not end, and its body is not held.
+/// One that is due later: it does not end, and its body is not held. Only the first ten are for the merchant, and all others for
+/// destinations of which none has many.
 fn later(id: &str, merchant: &Merchant) -> Value {
     let mut registration = registration(id, merchant);
     registration["delay"] = json!("20m");
+    let number: usize = id.parse().expect("a number");
+    if number >= 10 {
+        registration["url"] = json!(format!("http://127.0.0.{}:9/", 2 + number % 200));
+    }
     registration
 }
 
@@ -238,6 +243,73 @@ async fn too_much_is_refused_before_anything_is_written_down() {
     let limit = metric(&server, "ringback_schedule_memory_limit_bytes").await;
     let held = metric(&server, "ringback_schedule_memory_bytes{of=\"entries\"}").await;
     assert!(limit == 40_000 && held <= limit, "{held} of {limit}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_follows_in_an_order_is_not_taken_before_what_finds_no_room() {
+    let merchant = Merchant::start().await;
+    let server = full_server().await;
+    let (taken, _) = fill_up(&server, &merchant).await;
+    let path = format!("/v1/notifications/t/{}", taken[20]);
+    let (status, view) = server.call(Method::DELETE, &path, None).await;
+    assert_eq!(status, 200, "{view}");
+    let ordered = |id: &str, number: u32| {
+        let mut asked = later(id, &merchant);
+        asked["url"] = json!("http://127.0.0.250:9/");
+        asked["order"] = json!({ "key": "o", "number": number, "mode": "strict" });
+        asked
+    };
+    let mut large = ordered("50001", 1);
+    large["headers"] = json!({ "x-note": "y".repeat(4_000) });
+    let items = json!({ "notifications": [large, ordered("50002", 2)] });
+    let (status, batch) = server
+        .call(Method::POST, "/v1/notifications/batch", Some(items))
+        .await;
+    assert_eq!(status, 200, "{batch}");
+    for at in 0..2 {
+        let result = &batch["results"][at];
+        assert_eq!(result["status"], 503, "{batch}");
+    }
+    let kind = &batch["results"][0]["problem"]["type"];
+    assert_eq!(kind, "urn:ringback:problem:full", "{batch}");
+    // There is room for the second one.
+    server.register(ordered("50002", 2)).await;
+    server.stop().await;
+}
+
+/// A destination that is held keeps what is registered for it, however long that takes.
+#[tokio::test]
+async fn a_destination_that_keeps_much_leaves_memory_to_the_others() {
+    let mut merchant = Merchant::start().await;
+    let server = full_server().await;
+    let held = "/v1/lanes/http%3A%2F%2F127.0.0.1%3A9/hold";
+    let (status, answer) = server
+        .call(Method::POST, held, Some(json!({ "reason": "a test" })))
+        .await;
+    assert_eq!(status, 200, "{answer}");
+    let mut taken = 0;
+    let problem = loop {
+        let mut asked = registration(&format!("held-{taken}"), &merchant);
+        asked["url"] = json!("http://127.0.0.1:9/");
+        match post(&server, &asked).await {
+            (201, _) => taken += 1,
+            (503, problem) => break problem,
+            (status, problem) => panic!("{status}: {problem}"),
+        }
+    };
+    assert!(taken > 10, "{taken}");
+    assert_eq!(problem["type"], "urn:ringback:problem:full");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(
+        detail.contains("for this destination") && detail.contains("schedule-memory"),
+        "{detail}"
+    );
+    let (status, report) = server.call(Method::GET, "/readyz", None).await;
+    assert_eq!(status, 200, "{report}");
+    server.register(registration("other", &merchant)).await;
+    assert_eq!(merchant.call().await.body, b"id=other");
+    server.until_state("other", "delivered").await;
     server.stop().await;
 }
 
