@@ -95,12 +95,15 @@ impl Change {
         }
     }
 
-    /// Whether the change may be allowed when the attempt that is in flight has ended.
+    /// Whether the change may be allowed when the attempt that is in flight has ended. What a higher number of its order has ended
+    /// is not sent again, however its attempt ends.
     #[must_use]
     pub fn may_follow_the_attempt(self, before: &Snapshot) -> bool {
+        let is_over = before.takes_late_delivery();
         match self {
-            Self::Cancel | Self::Discard | Self::Replay | Self::Resend | Self::Retry => true,
-            Self::Reschedule(_) => Obstacle::of(before).is_none(),
+            Self::Cancel | Self::Discard => true,
+            Self::Replay | Self::Resend | Self::Retry => !is_over,
+            Self::Reschedule(_) => !is_over && Obstacle::of(before).is_none(),
         }
     }
 

@@ -30,6 +30,7 @@ mod pending;
 mod places;
 mod postgres_history_partitions;
 mod postgres_later;
+mod postgres_order_locks;
 mod postgres_outages;
 mod postgres_partitions;
 mod postgres_reading;

@@ -207,4 +207,8 @@ fn what_a_higher_number_has_ended_is_cancelled_by_hand_once() {
     };
     let said = Change::Cancel.refusal(&in_flight);
     assert!(said.contains("an attempt is in flight"), "{said}");
+    assert!(Change::Cancel.may_follow_the_attempt(&in_flight));
+    for change in [Change::Retry, Change::Replay, Change::Resend, MOVE] {
+        assert!(!change.may_follow_the_attempt(&in_flight), "{change}");
+    }
 }

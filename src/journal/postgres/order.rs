@@ -1,8 +1,9 @@
 //! Registering notifications that have a place in an order, one after the other in one transaction.
 //!
 //! A lock for each order key lasts until the commit, so of two servers that register numbers of one key at the same
-//! moment, one waits for the other and then finds its number. Locks are taken in the order of their numbers, so there is
-//! no deadlock.
+//! moment, one waits for the other and then finds its number. Locks are taken in the order of their numbers. Then what may be
+//! superseded is locked, also in the order of its numbers, and before anything is written: a recording locks the rows that it
+//! changes like that, and a row of `counts` after them. So there is no deadlock.
 
 use super::error::PostgresFailure;
 use super::load::{lock, notification_of};
@@ -43,7 +44,13 @@ impl RegisterNotifications<'_> {
             .iter()
             .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
             .collect();
+        let latest: BTreeSet<i64> = places
+            .iter()
+            .filter(|(_, place)| place.mode() == OrderMode::Latest)
+            .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
+            .collect();
         lock_groups(connection, groups.into_iter().collect()).await?;
+        lock_pending(connection, latest.into_iter().collect()).await?;
         // Asked under the locks: what means a newer endpoint of the name and is here already was registered after that
         // endpoint was made.
         let lanes = places
@@ -155,6 +162,38 @@ pub(super) async fn lock_groups(
         "SELECT pg_advisory_xact_lock(g) FROM (
             SELECT g FROM unnest($1::BIGINT[]) WITH ORDINALITY AS u (g, at) ORDER BY at OFFSET 0
          ) AS u",
+    )
+    .bind(groups)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Locks what is pending of these order keys until the commit. The caller has locked the keys, so nothing is added to them.
+async fn lock_pending(
+    connection: &mut PgConnection,
+    groups: Vec<i64>,
+) -> Result<(), PostgresFailure> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    // Written so that PostgreSQL can use only the index of pending numbers, and then looks up each row by its number.
+    sqlx::query(
+        "WITH wanted AS MATERIALIZED (
+            SELECT s.notification
+            FROM unnest($1::BIGINT[]) AS g (order_group)
+            CROSS JOIN LATERAL (
+                SELECT s.notification FROM statuses AS s
+                WHERE s.state = 'scheduled' AND s.order_group = g.order_group
+                ORDER BY s.order_number OFFSET 0
+            ) AS s
+            ORDER BY s.notification
+         )
+         SELECT s.notification
+         FROM wanted AS w
+         CROSS JOIN LATERAL (
+            SELECT * FROM statuses AS s WHERE s.notification = w.notification FOR UPDATE
+         ) AS s",
     )
     .bind(groups)
     .execute(connection)

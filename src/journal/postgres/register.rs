@@ -187,11 +187,12 @@ impl RegisterNotifications<'_> {
         let new: Vec<usize> = indexes.iter().filter(is_new).copied().collect();
         let (ordered, others): (Vec<usize>, Vec<usize>) =
             (new.iter()).partition(|index| place_to_check(&self.batch[**index]).is_some());
+        // First, because it locks others before it writes.
+        let registered = self.register_ordered(&mut transaction, &ordered).await?;
         let mut created = match others.is_empty() {
             true => HashSet::new(),
             false => self.insert_all(&mut transaction, &others).await?,
         };
-        let registered = self.register_ordered(&mut transaction, &ordered).await?;
         transaction.commit().await?;
         let refused = |one: &&(usize, OrderedRegistration)| one.1.snapshot.is_none();
         let refused: HashSet<usize> = (registered.iter().filter(refused))

@@ -241,12 +241,12 @@ pub(super) async fn change(
         Ok(line) => line,
         Err(refused) => return Ok(refused),
     };
+    if changing.change.needs_payload() && order::has_higher(connection, &before).await? {
+        return Ok(ChangeResult::Superseded(Box::new(before)));
+    }
     // Pruning writes too, so no payload is deleted before this transaction ends.
     if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
         return Ok(ChangeResult::PayloadDeleted(Box::new(before)));
-    }
-    if changing.change.needs_payload() && order::has_higher(connection, &before).await? {
-        return Ok(ChangeResult::Superseded(Box::new(before)));
     }
     stored.note_priority(changing);
     let released = set_aside::release(connection, key).await?;
