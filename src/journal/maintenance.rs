@@ -110,10 +110,11 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     async fn check(&self) -> Result<(), JournalError>;
 
     /// Makes sure that the lock is held that keeps servers with another schedule away from this journal, if one was taken
-    /// that may be lost. To be called now and then.
+    /// that may be lost, and that the file of the journal is the one that was opened. To be called now and then.
     ///
     /// # Errors
-    /// [`JournalError::Refused`] if such a server uses the journal by now. Then both would send everything.
+    /// [`JournalError::Refused`] if such a server uses the journal by now, or may do so, or if it is another file. Then both would
+    /// send everything, or what is written is lost.
     async fn keep_holding(&self) -> Result<(), JournalError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Every server keeps the lock that shows that its journal is in use.
+//! Every server keeps the lock that shows that its journal is in use, and sees whether the file of its journal is still there.
 
 use crate::journal::{JournalError, JournalMaintenance};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 /// schedule could take it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Keeps the lock until another server has it. That ends this server: two servers with a schedule each would both send
-/// everything.
+/// Keeps the lock until another server has it, or may have it, or until the file of the journal is another one. That ends this
+/// server: two servers with a schedule each would both send everything, and what is written into a file that was removed is lost.
 pub(super) async fn keep(journal: Arc<dyn JournalMaintenance>) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -17,8 +17,8 @@ pub(super) async fn keep(journal: Arc<dyn JournalMaintenance>) {
             Err(error @ JournalError::Refused(_)) => {
                 tracing::error!(
                     %error,
-                    "another server has taken the lock of the journal while PostgreSQL or a pooler was away; this server ends, \
-                     because both would send every notification"
+                    "another server has taken the lock of the journal, or its file was replaced; this server ends, because both would \
+                     send every notification, and what it writes may be lost"
                 );
                 return;
             }

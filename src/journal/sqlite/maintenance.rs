@@ -148,10 +148,17 @@ impl JournalMaintenance for SqliteJournal {
         Ok(check::check(self.writer()?, &self.instance).await?)
     }
 
+    async fn keep_holding(&self) -> Result<(), JournalError> {
+        match &self.writing {
+            Some(writing) => writing.files.check(),
+            None => Ok(()),
+        }
+    }
+
     async fn close(&self) {
         // The readers are closed first: SQLite merges the whole log only if no connection reads from it.
         self.readers.close().await;
-        let Some(Writing { writer, lock }) = &self.writing else {
+        let Some(Writing { writer, files }) = &self.writing else {
             return;
         };
         if let Err(error) = writer.close().await {
@@ -162,8 +169,7 @@ impl JournalMaintenance for SqliteJournal {
                  lost, because SQLite reads the log at the next start"
             );
         }
-        // This fails only if the operating system has released the lock already.
-        let _ = lock.unlock();
+        files.unlock();
     }
 }
 

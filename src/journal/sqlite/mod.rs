@@ -17,6 +17,7 @@ mod endpoints;
 mod error;
 mod examination;
 mod filtered_pages;
+mod held_files;
 mod job_changes;
 mod job_leases;
 mod job_pages;
@@ -43,8 +44,8 @@ mod writer;
 mod writes;
 
 use super::JournalError;
+use held_files::HeldFiles;
 use sqlx::SqlitePool;
-use std::fs::File;
 use std::sync::Arc;
 use writer::Writer;
 
@@ -60,8 +61,8 @@ pub struct SqliteJournal {
 /// The parts that only a journal that is open for writing has.
 struct Writing {
     writer: Writer,
-    /// The lock file, which is locked while the journal is open.
-    lock: File,
+    /// The journal and its lock file, which is locked while the journal is open.
+    files: HeldFiles,
 }
 
 impl SqliteJournal {

@@ -2,6 +2,7 @@
 //! has this version's schema.
 
 use super::error::{failed, is_no_database};
+use super::held_files::{HeldFiles, create, lock, refused};
 use super::writer::Writer;
 use super::{SqliteJournal, Writing};
 use crate::journal::{JournalError, JournalMaintenance as _};
@@ -11,10 +12,8 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, SqlitePool};
 use std::cmp::Ordering;
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -103,7 +102,7 @@ impl SqliteJournal {
             readers,
             writing: Some(Writing {
                 writer: Writer::new(options, connection),
-                lock,
+                files: HeldFiles::of(&file, lock).map_err(|error| refused(&file, &error))?,
             }),
         };
         Ok((journal, applied))
@@ -190,51 +189,6 @@ fn newer(file: &Path, version: i64) -> JournalError {
     )
 }
 
-pub(super) fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
-    JournalError::Refused(format!(
-        "cannot open the journal {}: {reason}",
-        path.display()
-    ))
-}
-
-/// Creates the file and its directory if they are missing. Only this user can read them, because the journal
-/// contains bodies. SQLite gives the same rights to the files that it creates beside the journal.
-fn create(path: &Path) -> io::Result<()> {
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    private_directory().create(directory)?;
-    match private_file().create_new(true).open(path) {
-        // The directory is flushed too, so that the name of the file survives a power cut.
-        Ok(_) => File::open(directory)?.sync_all(),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Locks a file beside the journal, so that no other server opens the journal while this file is open. The
-/// operating system releases the lock when this process ends, even if it is killed.
-fn lock(file: &Path) -> Result<File, JournalError> {
-    let lock = private_file()
-        .create(true)
-        .truncate(false)
-        .open(lock_name(file))
-        .map_err(|error| refused(file, &error))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(refused(file, &"it is in use by another server")),
-        Err(TryLockError::Error(error)) => Err(refused(file, &error)),
-    }
-}
-
-/// The name of the file that a server locks.
-pub(super) fn lock_name(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(".lock");
-    PathBuf::from(name)
-}
-
 /// Marks an empty file as a journal. Refuses a file of another program, before anything in it is changed.
 async fn mark_as_journal(file: &Path) -> Result<(), JournalError> {
     let refuse = |error| unopened(file, error);
@@ -314,20 +268,4 @@ async fn identify(connection: &mut SqliteConnection) -> Result<String, sqlx::Err
         .execute(&mut *connection)
         .await?;
     sqlx::query_scalar(IDENTITY).fetch_one(connection).await
-}
-
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-fn private_directory() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
 }

@@ -2,9 +2,8 @@
 
 use super::SqliteJournal;
 use super::error::failed;
-use super::open::{
-    APPLICATION_ID, BUSY_TIMEOUT, IDENTITY, MIGRATIONS, lock_name, refused, unopened,
-};
+use super::held_files::{lock_name, refused};
+use super::open::{APPLICATION_ID, BUSY_TIMEOUT, IDENTITY, MIGRATIONS, unopened};
 use crate::journal::{JournalError, JournalSurvey, JournalUsers, SurveyedSchema};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};

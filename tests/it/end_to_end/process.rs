@@ -295,6 +295,24 @@ async fn a_stop_does_not_wait_for_a_journal_that_stands_still() {
     server.kill().await;
 }
 
+/// What it goes on to accept would be in no file when it ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_ends_if_the_file_of_its_journal_is_removed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let merchant = Merchant::start().await;
+    let mut server = start(dir.path(), &[]).await;
+    server.api().register(registration("a", &merchant)).await;
+    server.api().until_state("a", "delivered").await;
+    let journal = dir.path().join("journal.db");
+    std::fs::rename(&journal, dir.path().join("elsewhere.db")).expect("moved");
+    let lines = server.logged("or its file was replaced").await;
+    let last = lines.last().expect("the line itself");
+    assert_eq!(last["level"], "ERROR");
+    let error = last["error"].as_str().expect("a text");
+    assert!(error.contains("it was moved or removed"), "{error}");
+    assert!(!server.ended().await.success());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_ends_at_once() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -51,6 +51,39 @@ async fn a_second_server_is_refused_until_the_first_has_gone() {
     open(&store.path()).await.expect("it opens");
 }
 
+/// A file that was moved, removed or replaced under a journal that is open.
+#[tokio::test]
+async fn a_journal_notices_that_its_file_is_another_one() {
+    let store = SqliteStore::new();
+    let journal = open(&store.path()).await.expect("it opens");
+    let check = async |reason: Option<&str>| match (journal.keep_holding().await, reason) {
+        (Ok(()), None) => {}
+        (Err(JournalError::Refused(text)), Some(reason)) => {
+            assert!(text.contains(reason), "{text}");
+            assert!(text.contains(&store.path().display().to_string()), "{text}");
+        }
+        other => panic!("{other:?}"),
+    };
+    check(None).await;
+    let moved = store.directory.path().join("moved.db");
+    fs::rename(store.path(), &moved).expect("moved");
+    check(Some("it was moved or removed")).await;
+    fs::copy(&moved, store.path()).expect("copied");
+    check(Some("another file has taken its place")).await;
+    fs::rename(&moved, store.path()).expect("moved back");
+    check(None).await;
+
+    let lock = store.directory.path().join("journal.db.lock");
+    fs::remove_file(&lock).expect("removed");
+    check(None).await;
+    check_refused(&store.path(), "in use by another server").await;
+    fs::remove_file(&lock).expect("it was made again");
+    let other = open(&store.path()).await.expect("nothing is locked there");
+    check(Some("the place of its lock file")).await;
+    drop(other);
+    journal.close().await;
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn another_name_of_the_file_is_the_same_file() {
