@@ -80,7 +80,7 @@ impl Work {
 pub enum CallResult {
     /// The store works. Its answer may be an error that is not the store's fault.
     Answered,
-    /// The answer of the store cannot be read, or it is the answer of a part while others work. This does not tell whether the
+    /// The answer of the store cannot be read, or only a part of the store does not answer. This does not tell whether the
     /// store works for other calls.
     Unreadable,
     /// The store is out of reach, too slow or refuses the call, for this cause.

@@ -40,15 +40,14 @@ impl RegisterNotifications<'_> {
             Some((*index, place_to_check(one)?))
         });
         let places: Vec<(usize, &OrderPlace)> = places.collect();
-        let groups: BTreeSet<i64> = places
+        let group_of = |(index, place): &(usize, &OrderPlace)| {
+            order_group(&self.batch[*index].notification.lane, place)
+        };
+        let groups: BTreeSet<i64> = places.iter().map(group_of).collect();
+        let latest = places
             .iter()
-            .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
-            .collect();
-        let latest: BTreeSet<i64> = places
-            .iter()
-            .filter(|(_, place)| place.mode() == OrderMode::Latest)
-            .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
-            .collect();
+            .filter(|(_, place)| place.mode() == OrderMode::Latest);
+        let latest: BTreeSet<i64> = latest.map(group_of).collect();
         lock_groups(connection, groups.into_iter().collect()).await?;
         lock_pending(connection, latest.into_iter().collect()).await?;
         // Asked under the locks: what means a newer endpoint of the name and is here already was registered after that

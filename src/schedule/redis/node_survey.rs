@@ -20,7 +20,7 @@ const AT_ONCE: usize = 16;
 /// What one server says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSurvey {
-    /// Its address, as the cluster or Sentinel names it; empty if there is only one server.
+    /// Its address in the cluster; empty without a cluster, where there is only one server.
     pub address: String,
     /// How far its clock is ahead of the clock of this machine, in milliseconds.
     pub clock_ahead_ms: i64,
@@ -65,10 +65,7 @@ pub(super) async fn nodes(
     let mut seen: BTreeSet<RedisHost> = BTreeSet::new();
     for (number, reached) in reached.into_iter().enumerate() {
         let asked = match reached {
-            Ok((connection, Some(host))) if !seen.insert(host.clone()) => {
-                drop(connection);
-                continue;
-            }
+            Ok((_, Some(host))) if !seen.insert(host.clone()) => continue,
             Ok((connection, host)) => {
                 let address = host.filter(|_| connector.is_cluster());
                 ask(&connection, address).await
